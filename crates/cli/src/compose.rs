@@ -23,7 +23,7 @@ use toolway_gateway::{
 use toolway_host::{
     connection::{DiskEraMemory, Lists, TapFactory, WantedServer, Way, sign_in::Clients, tap::Tap},
     conversation::ConversationLog,
-    host::{Host, HostOptions},
+    host::{Host, HostOptions, SessionUsers},
     inbox::{Answerer, ElicitationModes, InboxAnswerer, NoAnswerer},
     policy::{CALLS_PER_CLIENT, CallLimits, Surface},
     ports::HostPorts,
@@ -197,6 +197,7 @@ impl App {
         let options = HostOptions {
             sessions: session_store(recorder.as_deref()),
             shared_sessions: Surface::Gateway.shared_sessions(),
+            session_users: if plan.is_some() { SessionUsers::Cluster } else { SessionUsers::OneProcess },
             declared,
             client_roots,
             calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },

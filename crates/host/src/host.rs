@@ -42,7 +42,11 @@ use toolway_wire::{
     seal,
 };
 
-pub use self::{client_roots::ChangedConfig, first_listings::FirstListingWait, options::HostOptions};
+pub use self::{
+    client_roots::ChangedConfig,
+    first_listings::FirstListingWait,
+    options::{HostOptions, SessionUsers},
+};
 
 pub(crate) use self::catalog_publisher::CatalogPublisher;
 use self::{
@@ -538,6 +542,7 @@ fn host_context(
             memory: options.memory,
             sessions: options.sessions,
             shared_sessions: options.shared_sessions,
+            session_users: options.session_users,
             limits: options.limits,
             tap: options.tap,
             known_secrets: Arc::default(),

@@ -48,7 +48,7 @@ pub mod task;
 pub mod validation;
 pub mod whose_move;
 
-pub use host::{Host, HostError, HostOptions};
+pub use host::{Host, HostError, HostOptions, SessionUsers};
 pub use ports::HostPorts;
 /// Text of others made visible for a person.
 pub use toolway_config::visible;

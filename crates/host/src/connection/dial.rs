@@ -33,6 +33,7 @@ use super::{
     withheld,
 };
 use crate::{
+    host::SessionUsers,
     keeper::{KeeperHandle, ShutdownTimeouts},
     record::redact::{KnownSecrets, Redactor},
 };
@@ -74,6 +75,7 @@ pub(crate) struct Dialer {
     pub(crate) sessions: Option<Arc<dyn SessionStore>>,
     /// The caller of shared connections in the store of sessions.
     pub(crate) shared_sessions: &'static str,
+    pub(crate) session_users: SessionUsers,
     pub(crate) limits: Limits,
     pub(crate) tap: Option<TapFactory>,
     /// The secrets of all servers.

@@ -46,6 +46,8 @@ pub struct HostOptions {
     pub sessions: Option<Arc<dyn SessionStore>>,
     /// Names the sessions of connections that callers share in that store. Hosts of another name do not resume them.
     pub shared_sessions: &'static str,
+    /// Which processes use the sessions of that name at the same time.
+    pub session_users: SessionUsers,
     /// Store of listings across restarts; `None`: not stored.
     pub listing_cache: Option<ListingCache>,
     /// Bounds on messages and connections of servers.
@@ -69,6 +71,17 @@ pub struct HostOptions {
     pub tap: Option<TapFactory>,
 }
 
+/// Which processes use the stored sessions of a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionUsers {
+    /// One after the other: a process resumes the sessions of the one before it, so that a task which their server does not know
+    /// is lost.
+    #[default]
+    OneProcess,
+    /// The gateways of a cluster, each in sessions of its own: a server may know a task in one of them only.
+    Cluster,
+}
+
 /// Default number of servers that start at the same time. More would only slow each other down.
 const STARTING: usize = 16;
 
@@ -86,6 +99,7 @@ impl Default for HostOptions {
             memory: None,
             sessions: None,
             shared_sessions: Surface::Library.shared_sessions(),
+            session_users: SessionUsers::default(),
             listing_cache: None,
             limits: Limits::default(),
             calls: CallLimits::default(),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskRow, TaskSessions, TrackedTask};
 use crate::{
     call::{CallId, Caller, CallerContext, VisibleServers},
-    host::{Host, Inner},
+    host::{Host, Inner, SessionUsers},
     inbox::ItemOrigin,
     policy::{Attendance, Surface},
     record::{PersonWait, RecordsError},
@@ -108,23 +108,47 @@ async fn adopt_all(host: &Arc<Inner>) -> Result<(), RecordsError> {
     Ok(())
 }
 
-/// Claims a task and follows it; `false` if another process was first, or its server is not configured here.
+/// A task that is being adopted; the look for tasks and a takeover may find the same one.
+struct Adopting {
+    host: Arc<Inner>,
+    id: Uuid,
+}
+
+impl Adopting {
+    /// `None` if it is being adopted already.
+    fn begin(host: &Arc<Inner>, id: Uuid) -> Option<Self> {
+        host.background.begin_adoption(id).then(|| Self { host: Arc::clone(host), id })
+    }
+}
+
+impl Drop for Adopting {
+    fn drop(&mut self) {
+        self.host.background.end_adoption(self.id);
+    }
+}
+
+/// Claims a task and follows it, or goes on to; `false` if another process was first, or its server is not configured here.
 async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
+    let ports = host.context.task_ports();
+    let Some(_adopting) = Adopting::begin(host, row.id) else { return Ok(true) };
+    // This process lost its registration for a moment: the task and its call are free, or another process is about to follow it.
+    if host.background.follows(row.id) {
+        return ports.log.claim(row.id).await;
+    }
     let Some(connection) = row.server.parse::<ServerName>().ok().and_then(|server| host.connection(&server)) else {
         return Ok(false);
     };
-    // It may look as if no process followed it, if this one did not renew its registration in time.
-    if host.background.follows(row.id) {
-        return Ok(false);
-    }
-    let ports = host.context.task_ports();
     let is_left = row.kept_by == KeptBy::Process || host.background.is_elsewhere(row.id);
     if is_left || !ports.log.claim(row.id).await? {
         return Ok(false);
     }
     tracing::info!(task = %row.id, server = row.server, tool = row.tool, "following a task that an earlier process left");
-    let is_ours = |surface: Surface| surface.shared_sessions() == host.context.dialer.shared_sessions;
-    let sessions = if row.surface.is_none_or(is_ours) { TaskSessions::Ours } else { TaskSessions::Others };
+    let dialer = &host.context.dialer;
+    let is_ours = |surface: Surface| surface.shared_sessions() == dialer.shared_sessions;
+    let sessions = match dialer.session_users {
+        SessionUsers::OneProcess if row.surface.is_none_or(is_ours) => TaskSessions::Ours,
+        SessionUsers::OneProcess | SessionUsers::Cluster => TaskSessions::Others,
+    };
     let caller = caller(&row.caller);
     let mode = mode_of_adopted(&caller);
     let declared = row.capabilities.clone().and_then(|declared| Raw::parse(declared).ok());

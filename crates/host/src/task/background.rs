@@ -68,7 +68,7 @@ pub(crate) struct SampledTask {
 pub(crate) enum TaskSessions {
     /// Those of this host: a server that does not know the task has lost it.
     Ours,
-    /// Those of another kind of process: `serve` and commands have sessions of their own.
+    /// Those of another process: `serve` and commands have sessions of their own, and so has each gateway of a cluster.
     Others,
 }
 
@@ -91,6 +91,9 @@ pub(crate) struct BackgroundTasks {
     /// Those that another kind of process has to follow: their servers do not know them in our sessions.
     // Nothing awaits under this lock.
     elsewhere: Mutex<HashSet<Uuid>>,
+    /// Those that are being adopted.
+    // Nothing awaits under this lock.
+    adopting: Mutex<HashSet<Uuid>>,
 }
 
 /// A task that is not followed any more.
@@ -251,6 +254,15 @@ impl BackgroundTasks {
     /// Whether a task is followed.
     pub(super) fn follows(&self, id: Uuid) -> bool {
         self.tasks.lock().contains_key(&id)
+    }
+
+    /// Whether a task is not being adopted; it is from here on.
+    pub(super) fn begin_adoption(&self, id: Uuid) -> bool {
+        self.adopting.lock().insert(id)
+    }
+
+    pub(super) fn end_adoption(&self, id: Uuid) {
+        self.adopting.lock().remove(&id);
     }
 
     /// Its caller has read or cancelled a task at its server, which said this.

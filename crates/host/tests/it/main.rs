@@ -1,6 +1,7 @@
 //! Integration tests of the host, with real processes and third-party servers.
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "test code")]
 
+mod adopting;
 mod answers;
 mod approval_table;
 mod assistant_table;

@@ -31,6 +31,10 @@ const SURFACE: &str = "(SELECT surface FROM calls WHERE calls.id = tasks.id)";
 /// Tasks that have not ended.
 const OPEN: &str = "tasks.status IN ('working', 'input-required')";
 
+/// The call of a task is ended by the process that follows it.
+const WITH_TASK: &str = "UPDATE calls SET run = $2 WHERE id = $1 AND run <> $2 AND state IN ('pending', 'running') \
+                         AND EXISTS (SELECT 1 FROM tasks WHERE tasks.id = $1 AND tasks.run = $2)";
+
 /// Writes a task that a process follows. One that has ended stays as it is, and so does one that another process follows.
 pub(super) async fn write<'a>(filling: &mut Filling<'a>, task: &'a TaskRow) -> Result<(), StoreError> {
     let sql = format!(
@@ -66,7 +70,8 @@ pub(super) async fn write<'a>(filling: &mut Filling<'a>, task: &'a TaskRow) -> R
         Box::new(maybe(task.hosted_for.as_deref())),
         Box::new(task.status.is_open()),
     ];
-    filling.send_task(task.id, &sql, values).await
+    filling.send_task(task.id, &sql, values).await?;
+    filling.send(WITH_TASK, vec![Box::new(task.id), Box::new(run)]).await
 }
 
 /// Whether a task goes on at another process.
@@ -80,10 +85,7 @@ pub(super) async fn claim(filling: &mut Filling<'_>, id: Uuid) -> Result<(), Sto
     let claim = format!("UPDATE tasks SET run = $2 WHERE id = $1 AND run IS NULL AND {OPEN}");
     let run = filling.run;
     filling.send(&claim, vec![Box::new(id), Box::new(run)]).await?;
-    // Its call is ended by the same process.
-    let call = "UPDATE calls SET run = $2 WHERE id = $1 AND run <> $2 \
-                AND EXISTS (SELECT 1 FROM tasks WHERE tasks.id = $1 AND tasks.run = $2)";
-    filling.send(call, vec![Box::new(id), Box::new(run)]).await
+    filling.send(WITH_TASK, vec![Box::new(id), Box::new(run)]).await
 }
 
 /// Lets another process claim a task of this one.

@@ -1,10 +1,14 @@
 //! Members of a cluster in a real database: the stories of leases, and what a store does whose process is a member.
 
-use toolway_host::cluster::{GatewayId, LeaseStore, Member, TakeOver};
+use toolway_host::{
+    cluster::{GatewayId, LeaseStore, Member, TakeOver},
+    task::{AnsweredBy, KeptBy},
+};
 use toolway_store::{
     StoreError, Uuid,
     audit::Verified,
-    calls::{CallBody, CallState, Delivery},
+    calls::{CallBody, CallRow, CallState, Delivery},
+    tasks::TaskRow,
 };
 use toolway_testkit::lease_stories::{LeaseFixture, check_leases, check_members, check_takeovers};
 
@@ -86,4 +90,27 @@ async fn member_closes_the_calls_of_a_process_without_a_cluster() {
     store.recover().unwrap();
     store.catch_up();
     assert_eq!(leases.outcome(call.id).await, Some(Delivery::NotSent));
+}
+
+/// Its registration was taken over while it slept, and no other process has claimed the task.
+#[tokio::test]
+async fn gateway_that_goes_on_to_follow_a_task_ends_its_call() {
+    let leases = PostgresLeases::new();
+    let gateway = GatewayId(Uuid::now_v7());
+    let register = async |store: &dyn LeaseStore| {
+        store.register(gateway, "127.0.0.1:7719".parse().unwrap(), leases.lease()).await.unwrap()
+    };
+    let former = register(&leases).await;
+    let store = leases.store(former).unwrap();
+    let call = CallRow { state: CallState::Running, ..begun("paint") };
+    store.write_call(call.clone(), CallBody::default()).await.unwrap();
+    let task = TaskRow { remote_id: "t-1".to_owned(), ..TaskRow::begun(call.id, KeptBy::Server, AnsweredBy::Host) };
+    store.write_task(task.clone()).await.unwrap();
+    leases.pass(leases.lease()).await;
+    let by = join(&leases).await;
+    LeaseStore::take_over(&leases, by, former).await.unwrap();
+    register(&*store.leases().unwrap()).await;
+    store.write_task(task).await.unwrap();
+    store.end_call(ended(&call, CallState::Succeeded), CallBody::default()).await.unwrap();
+    assert_eq!(leases.outcome(call.id).await, Some(Delivery::Answered));
 }
