@@ -11,6 +11,7 @@ mod error;
 mod keys;
 mod memory;
 mod observer;
+mod pending_write;
 mod person_wait;
 pub mod recorder;
 mod recording;

@@ -5,7 +5,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     task::Poll,
     time::SystemTime,
@@ -24,6 +24,7 @@ use toolway_wire::{
 use super::{
     AuditNote, CallBody, CallLog, CallRecord, CallRecorder, CallState, Delivery, Observation, OpenState, PersonWait,
     RecordsError, Requirement, kind,
+    pending_write::PendingWrites,
     person_wait::Waiting,
     redact::{self, Redactor},
 };
@@ -83,8 +84,7 @@ pub(crate) struct Recording {
     /// Kept until they are written.
     arguments: RecordedArguments,
     ports: RecordPorts,
-    /// Whether it was written that the call has begun and is not sent.
-    is_pending_written: AtomicBool,
+    pending_writes: PendingWrites,
     /// Whether it counts as unrecorded already.
     counted: bool,
     /// What was handed to a transport.
@@ -166,7 +166,7 @@ impl Recording {
             redactor: Redactor::default(),
             arguments,
             ports,
-            is_pending_written: AtomicBool::new(false),
+            pending_writes: PendingWrites::default(),
             counted: false,
             written: Written::Nothing,
             is_key_claimed: false,
@@ -251,7 +251,7 @@ impl Recording {
 
     /// Writes that the call has begun, unless that is written.
     pub(crate) fn ensure_pending_written(&self) {
-        if !self.is_pending_written.load(Ordering::Relaxed) {
+        if !self.pending_writes.is_begun() {
             self.write_pending();
         }
     }
@@ -295,8 +295,7 @@ impl Recording {
     /// Not awaited: the write before sending, or the one at the end, waits for both.
     fn write_pending(&self) {
         if let (Some(recorder), Some(record)) = (&self.ports.recorder, &self.record) {
-            self.is_pending_written.store(true, Ordering::Relaxed);
-            drop(recorder.write(record, OpenState::Pending, CallBody::default()));
+            self.pending_writes.note(recorder.write(record, OpenState::Pending, CallBody::default()));
         }
     }
 
@@ -344,10 +343,15 @@ impl Recording {
         let (Some(recorder), Some(record)) = (&self.ports.recorder, &mut self.record) else { return Ok(()) };
         (record.rule, record.approved_by) = (Some(permit.rule().clone()), permit.approved_by().cloned());
         let arguments = self.arguments.take().and_then(|arguments| body(self.ports.bodies, &redactor, &arguments));
-        let written = recorder.write(record, OpenState::Running, CallBody { arguments, result: None });
-        match (written.await, recorder.requirement()) {
-            // It is recorded as not sent, and may be repeated.
-            (Err(error @ RecordsError::NotOwned(_)), _) => Err(Refusal::NotRecorded(error.to_string())),
+        let written = recorder.write(record, OpenState::Running, CallBody { arguments, result: None }).await;
+        // Its record says that it is not sent, or will say so when another process closes it: then it may be repeated.
+        let says_not_sent = match &written {
+            Err(RecordsError::NotOwned(_)) => true,
+            Err(_) => self.pending_writes.is_committed().await,
+            Ok(()) => false,
+        };
+        match (written, recorder.requirement()) {
+            (Err(error), _) if says_not_sent => Err(Refusal::NotRecorded(error.to_string())),
             (Err(error), Requirement::Required) => Err(Refusal::NotRecorded(error.to_string())),
             (Err(error), Requirement::BestEffort) => {
                 tracing::warn!(call_id = %record.id, %error, "the call is sent without a record");

@@ -118,7 +118,13 @@ impl Worker {
             return Ok(());
         }
         let writes: Vec<&Write> = all.iter().map(|job| &job.write).collect();
-        match self.apply(&writes) {
+        let applied = match self.apply(&writes) {
+            // It has registered anew: calls that another process has closed are refused as such, and the others are written. An
+            // error of the registration would let a call be sent that is recorded as not sent.
+            Err(StoreError::Expired) if self.shared.registration.by() == RegisteredBy::Store => self.apply(&writes),
+            applied => applied,
+        };
+        match applied {
             Ok(results) => {
                 all.into_iter().zip(results).for_each(|(job, result)| self.finish(job, result));
                 Ok(())

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolway_host::{
-    call::{CallRequest, Caller},
+    call::{CallOutcome, CallRequest, Caller},
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
-    policy::{ApprovalAnswer, ApprovalTerm, Attendance, SavedEffect, Scope, Surface},
+    inbox::{Answerer, ElicitationModes, InboxAnswer, InboxItem},
+    policy::{ApprovalAnswer, ApprovalTerm, Attendance, Refusal, SavedEffect, Scope, Surface},
     record::{AuditNote, CallRecorder, CallState, RecordsError, Requirement, kind},
 };
 use toolway_store::{
@@ -166,6 +168,42 @@ async fn a_store_that_cannot_write_refuses_or_lets_pass_as_required() {
         assert_eq!(host.call("files__write").await.state(), CallState::Succeeded, "the store has recovered");
         assert_eq!(calls(&stage)[0].state, CallState::Succeeded);
     }
+}
+
+/// Approves once the call is recorded as pending and the store can write no call any more.
+struct LateApproval {
+    stage: Arc<Stage>,
+}
+
+impl Answerer for LateApproval {
+    fn modes(&self) -> ElicitationModes {
+        ElicitationModes::Nothing
+    }
+
+    fn answer<'a>(&'a self, _: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
+        Box::pin(async {
+            while calls(&self.stage).is_empty() {
+                tokio::task::yield_now().await;
+            }
+            self.stage.tamper("ALTER TABLE calls RENAME TO away");
+            InboxAnswer::Approval(ApprovalAnswer::approved_for(ApprovalTerm::Once, "test"))
+        })
+    }
+}
+
+/// Another process would close it as not sent, and its repetition would be sent again.
+#[tokio::test]
+async fn a_call_that_is_recorded_as_pending_is_not_sent_without_a_further_record() {
+    let (stage, server) = (Arc::new(Stage::new()), files());
+    let store = stage.open();
+    let mut builder = host(&server, &store, Requirement::BestEffort).asking(ApprovalAnswer::Unavailable);
+    builder.ports.answerer = Arc::new(LateApproval { stage: Arc::clone(&stage) });
+    let host = builder.start().await;
+    host.ready("files").await;
+    let outcome = host.call("files__write").await;
+    assert!(matches!(outcome, CallOutcome::Refused(Refusal::NotRecorded(_))), "{outcome}");
+    assert!(server.seen("tools/call").is_empty());
+    stage.tamper("ALTER TABLE away RENAME TO calls");
 }
 
 #[tokio::test]

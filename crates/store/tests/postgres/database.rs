@@ -11,7 +11,7 @@ use toolway_host::{
 };
 use toolway_store::{
     Reader, Store, StoreError, StoreOptions, StoreRecorder,
-    audit::{AuditEvent, AuditFilter, Verified},
+    audit::{AuditFilter, Verified},
     calls::{CallBody, CallFilter, CallState, Delivery},
     tasks::TaskRow,
 };
@@ -77,9 +77,7 @@ async fn a_process_that_expired_keeps_what_no_other_has_closed() {
     let stage = Stage::new();
     let store = stage.open();
     let [sent, _] = left_by(&stage, &store).await;
-    let refused = store.write_call(begun("read"), CallBody::default()).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Expired), "{refused}");
-    // It has registered under another id.
+    // It registers under another id.
     record(&store, "read", CallState::Succeeded).await;
     store.recover().unwrap();
     store.catch_up();
@@ -101,8 +99,13 @@ async fn a_call_that_another_process_has_closed_is_not_sent_and_takes_no_key() {
     other.catch_up();
     let outcome = |id| stage.reader().call(id).unwrap().unwrap().row.outcome;
     assert_eq!(outcome(pending.id), Some(Delivery::NotSent));
-    assert!(matches!(slept.append_audit(AuditEvent::default()).await, Err(StoreError::Expired)));
-    slept.append_audit(AuditEvent::default()).await.unwrap();
+    let running = toolway_store::calls::CallRow { state: CallState::Running, ..pending.clone() };
+    // The first write of the process after its sleep, and that of another client in the same batch, which is not harmed.
+    let both = [slept.write_call(running, CallBody::default()), slept.write_call(begun("read"), CallBody::default())];
+    let [closed, written]: [_; 2] = join_all(both).await.try_into().unwrap();
+    assert!(matches!(closed, Err(StoreError::NotOwned(_))), "{closed:?}");
+    assert!(matches!(RecordsError::from(closed.unwrap_err()), RecordsError::NotOwned(_)));
+    written.unwrap();
 
     let claim = |call| KeyClaim {
         key: IdempotencyKey::new("editor", "k-1").unwrap(),
@@ -116,14 +119,6 @@ async fn a_call_that_another_process_has_closed_is_not_sent_and_takes_no_key() {
     let late = recorder(&slept).claim_key(claim(pending.id)).await.unwrap();
     assert!(!matches!(late, KeyHolder::Claimed), "{late:?}");
     assert!(matches!(recorder(&other).claim_key(claim(begun("write").id)).await.unwrap(), KeyHolder::Claimed));
-    let running = toolway_store::calls::CallRow { state: CallState::Running, ..pending.clone() };
-    // The write of another client in the same batch is not harmed.
-    let both = [slept.write_call(running, CallBody::default()), slept.write_call(begun("read"), CallBody::default())];
-    let [closed, written]: [_; 2] = join_all(both).await.try_into().unwrap();
-    assert!(matches!(closed, Err(StoreError::NotOwned(_))), "{closed:?}");
-    assert!(matches!(RecordsError::from(closed.unwrap_err()), RecordsError::NotOwned(_)));
-    written.unwrap();
-
     // A late end is an audit event.
     let late = slept.end_call(ended(&pending, CallState::Succeeded), CallBody::default()).await;
     assert!(matches!(late, Err(StoreError::NotOwned(_))), "{late:?}");
@@ -146,7 +141,6 @@ async fn a_task_that_another_process_has_taken_is_not_taken_back() {
     let other = stage.open();
     other.catch_up();
     assert!(other.claim_task(task.id).await.unwrap());
-    assert!(matches!(slept.write_task(task.clone()).await, Err(StoreError::Expired)));
     assert!(matches!(slept.write_task(task.clone()).await, Err(StoreError::NotOwned(_))));
     let ended = TaskRow { status: TaskStatus::Completed, ..task.clone() };
     other.write_task(ended).await.unwrap();
