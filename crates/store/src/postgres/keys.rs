@@ -13,28 +13,30 @@ use crate::{StoreError, calls::StoredCall, time};
 /// Takes the key if it is free: unknown, too old, or of a call that was not sent. A tool that may be called twice is not held
 /// by a call whose outcome is unknown, and none by one that a person settled as not happened. A call that another process has
 /// closed takes none.
-const CLAIM: &str = "INSERT INTO idempotency_keys (owner, key, item, digest, call, at) SELECT $1, $2, $3, $4, $5, $6 \
+const CLAIM: &str = "INSERT INTO idempotency_keys (owner, key, item, digest, call, at) SELECT $1, $2, $3, $4, $5, \
+     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint \
      WHERE NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = $5 AND calls.state = 'interrupted') \
      ON CONFLICT (owner, key) DO UPDATE SET item = excluded.item, digest = excluded.digest, call = excluded.call, \
      at = excluded.at \
      WHERE idempotency_keys.call <> excluded.call AND EXISTS (SELECT 1 FROM calls WHERE calls.id = idempotency_keys.call \
      AND (calls.outcome = 'not-sent' OR (calls.outcome = 'unknown' AND ( \
-     ($7 AND idempotency_keys.item = excluded.item AND idempotency_keys.digest = excluded.digest) \
+     ($6 AND idempotency_keys.item = excluded.item AND idempotency_keys.digest = excluded.digest) \
      OR EXISTS (SELECT 1 FROM settlements WHERE settlements.call = calls.id AND NOT settlements.happened)))))";
+
+/// Removes the keys that are too old by the clock of the database: keys of all processes, whose own clocks may jump.
+const FORGET: &str =
+    "DELETE FROM idempotency_keys WHERE at < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $1";
 
 /// Claims a key, after all keys that are too old were removed.
 pub(super) async fn claim<'a>(filling: &mut Filling<'a>, claim: &'a KeyClaim) -> Result<(), StoreError> {
-    let KeyClaim { key, item, digest, call, at, idempotent } = claim;
-    let at = time::micros(*at);
-    let oldest = at.saturating_sub(time::duration(KEPT));
-    filling.send("DELETE FROM idempotency_keys WHERE at < $1", vec![Box::new(oldest)]).await?;
+    let KeyClaim { key, item, digest, call, at: _, idempotent } = claim;
+    filling.send(FORGET, vec![Box::new(time::duration(KEPT))]).await?;
     let values: Vec<Value<'a>> = vec![
         Box::new(text(key.owner())),
         Box::new(text(key.as_str())),
         Box::new(text(item)),
         Box::new(digest.to_vec()),
         Box::new(*call),
-        Box::new(at),
         Box::new(*idempotent),
     ];
     filling.send(CLAIM, values).await

@@ -207,30 +207,33 @@ async fn a_cut_stream_holds_its_key_and_a_call_that_was_not_written_frees_it() {
     }
 }
 
+pub(super) fn claim(call: Uuid, at: SystemTime) -> KeyClaim {
+    KeyClaim {
+        key: IdempotencyKey::new("client:ada key 1", "k").unwrap(),
+        item: "files pay".to_owned(),
+        digest: vec![1],
+        call,
+        at,
+        idempotent: false,
+    }
+}
+
 #[tokio::test]
 async fn a_key_is_free_a_day_after_it_was_claimed_and_not_before() {
     let stage = Stage::new();
     let store = stage.open();
     let recorder = StoreRecorder::new(store.clone(), Requirement::Required, "call");
-    let began = SystemTime::now();
-    let claim = |call: Uuid, after: Duration| KeyClaim {
-        key: IdempotencyKey::new("client:ada key 1", "k").unwrap(),
-        item: "files pay".to_owned(),
-        digest: vec![1],
-        call,
-        at: began + after,
-        idempotent: false,
-    };
     let first = record(&store, "pay", CallState::Succeeded).await;
-    for (call, after, is_free) in [
+    let minute = Duration::from_secs(60);
+    for (call, ages, is_free) in [
         (first.id, Duration::ZERO, true),
-        (Uuid::now_v7(), Duration::from_secs(60), false),
-        (Uuid::now_v7(), KEPT, false),
-        (Uuid::now_v7(), KEPT + Duration::from_millis(1), true),
-        (Uuid::now_v7(), KEPT + KEPT, false),
+        (Uuid::now_v7(), KEPT - minute, false),
+        (Uuid::now_v7(), 2 * minute, true),
+        (Uuid::now_v7(), KEPT - minute, false),
     ] {
-        let holder = recorder.claim_key(claim(call, after)).await.unwrap();
-        assert_eq!(matches!(holder, KeyHolder::Claimed), is_free, "{after:?}: {holder:?}");
+        stage.tamper(&format!("UPDATE idempotency_keys SET at = at - {}", ages.as_micros()));
+        let holder = recorder.claim_key(claim(call, SystemTime::now())).await.unwrap();
+        assert_eq!(matches!(holder, KeyHolder::Claimed), is_free, "{ages:?}: {holder:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use toolway_config::Secret;
 use toolway_host::{
     policy::{Baseline, Baselines, SeenItem},
-    record::{CallRecorder as _, IdempotencyKey, KeyClaim, KeyHolder, RecordsError, Requirement},
+    record::{CallRecorder as _, IdempotencyKey, KEPT, KeyClaim, KeyHolder, RecordsError, Requirement},
     task::{AnsweredBy, KeptBy, TaskStatus},
 };
 use toolway_store::{
@@ -16,7 +16,10 @@ use toolway_store::{
     tasks::TaskRow,
 };
 
-use crate::stage::{Stage, begun, ended, record};
+use crate::{
+    keys::claim as key_claim,
+    stage::{Stage, begun, ended, record},
+};
 
 fn url(text: &str) -> StoreOptions {
     StoreOptions { url: Some(Secret::new(text)), ..StoreOptions::default() }
@@ -146,6 +149,23 @@ async fn a_task_that_another_process_has_taken_is_not_taken_back() {
     other.write_task(ended).await.unwrap();
     slept.write_task(task.clone()).await.unwrap();
     assert_eq!(stage.reader().task(task.id).unwrap().unwrap().status, TaskStatus::Completed);
+}
+
+/// Several processes use one database, and the clock of one of them is two days away from those of the others.
+#[tokio::test]
+async fn a_clock_that_jumps_frees_no_key_of_others_and_loses_none_of_its_own() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let recorder = StoreRecorder::new(store.clone(), Requirement::Required, "call");
+    let now = std::time::SystemTime::now();
+    for [holder_at, next_at] in [[now, now + 2 * KEPT], [now - 2 * KEPT, now]] {
+        stage.tamper("DELETE FROM idempotency_keys");
+        let first = record(&store, "pay", CallState::Succeeded).await;
+        let holder = recorder.claim_key(key_claim(first.id, holder_at)).await.unwrap();
+        assert!(matches!(holder, KeyHolder::Claimed), "{holder:?}");
+        let next = recorder.claim_key(key_claim(begun("pay").id, next_at)).await.unwrap();
+        assert!(matches!(&next, KeyHolder::Held(held) if held.call == first.id), "{next:?}");
+    }
 }
 
 /// An entry of an index has at most 2,704 bytes.
