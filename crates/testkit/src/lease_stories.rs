@@ -24,6 +24,12 @@ pub trait LeaseFixture: Send + Sync {
     /// Lets time pass for the clock of the store.
     fn pass(&self, time: Duration) -> BoxFuture<'_, ()>;
 
+    /// Writes the row of a client session that begins.
+    fn begin_session(&self, session: Uuid) -> BoxFuture<'_, ()>;
+
+    /// Removes the row of a client session, and what is kept for it.
+    fn end_session(&self, session: Uuid) -> BoxFuture<'_, ()>;
+
     /// Writes the beginning of a call.
     fn begin(&self, by: Member, call: Uuid) -> LeaseReply<'_, CallWrite>;
 
@@ -85,6 +91,8 @@ pub async fn check_leases<F: LeaseFixture>(new: impl AsyncFn() -> F) {
     home_of_a_session_is_replaced_at_once_and_only_by_name(&new().await).await;
     server_that_became_free_is_taken_by_one(&new().await).await;
     lease_is_released_only_by_its_holder(&new().await).await;
+    home_of_a_session_that_lives_is_not_released(&new().await).await;
+    nothing_is_kept_for_a_session_that_has_ended(&new().await).await;
 }
 
 async fn join(store: &impl LeaseFixture) -> Member {
@@ -115,8 +123,10 @@ fn of_the_cluster() -> LeaseKey {
     LeaseKey::Cluster("browser".parse().unwrap())
 }
 
-fn of_a_session() -> LeaseKey {
-    LeaseKey::Session { session: Uuid::now_v7() }
+async fn of_a_session(store: &impl LeaseFixture) -> LeaseKey {
+    let session = Uuid::now_v7();
+    store.begin_session(session).await;
+    LeaseKey::Session { session }
 }
 
 fn is_fenced<T: std::fmt::Debug>(result: &Result<T, LeaseError>, member: Member) -> bool {
@@ -307,7 +317,7 @@ async fn server_that_became_free_is_taken_by_one(store: &impl LeaseFixture) {
 
 async fn lease_of_a_session_is_free_after_a_takeover(store: &impl LeaseFixture) {
     let member = join(store).await;
-    let key = of_a_session();
+    let key = of_a_session(store).await;
     store.leases().claim(member, key.clone()).await.unwrap();
     store.pass(store.lease()).await;
     let by = join(store).await;
@@ -320,7 +330,7 @@ async fn lease_of_a_session_is_free_after_a_takeover(store: &impl LeaseFixture) 
 async fn home_of_a_session_is_replaced_at_once_and_only_by_name(store: &impl LeaseFixture) {
     let former = join(store).await;
     let home = join(store).await;
-    let key = of_a_session();
+    let key = of_a_session(store).await;
     store.leases().claim(former, key.clone()).await.unwrap();
     assert_eq!(store.leases().take_server(home, key.clone(), former).await.unwrap(), LeaseClaim::Granted);
     let other = join(store).await;
@@ -332,7 +342,7 @@ async fn home_of_a_session_is_replaced_at_once_and_only_by_name(store: &impl Lea
 async fn lease_is_released_only_by_its_holder(store: &impl LeaseFixture) {
     let member = join(store).await;
     let other = join(store).await;
-    let key = of_a_session();
+    let key = of_the_cluster();
     store.leases().claim(member, key.clone()).await.unwrap();
     store.leases().release(other, key.clone()).await.unwrap();
     assert!(matches!(store.leases().claim(other, key.clone()).await.unwrap(), LeaseClaim::Held(_)));
@@ -340,12 +350,39 @@ async fn lease_is_released_only_by_its_holder(store: &impl LeaseFixture) {
     assert_eq!(store.leases().claim(other, key).await.unwrap(), LeaseClaim::Granted);
 }
 
+async fn home_of_a_session_that_lives_is_not_released(store: &impl LeaseFixture) {
+    let member = join(store).await;
+    let other = join(store).await;
+    let key = of_a_session(store).await;
+    store.leases().claim(member, key.clone()).await.unwrap();
+    store.leases().release(member, key.clone()).await.unwrap();
+    let held = store.leases().claim(other, key).await.unwrap();
+    assert_eq!(held, LeaseClaim::Held(LeaseHolder::Current { member, address: address() }));
+}
+
+async fn nothing_is_kept_for_a_session_that_has_ended(store: &impl LeaseFixture) {
+    let member = join(store).await;
+    let other = join(store).await;
+    let session = Uuid::now_v7();
+    let key = LeaseKey::Session { session };
+    store.begin_session(session).await;
+    store.leases().claim(member, key.clone()).await.unwrap();
+    store.end_session(session).await;
+    for by in [other, member] {
+        assert_eq!(store.leases().claim(by, key.clone()).await.unwrap(), LeaseClaim::Granted);
+        assert_eq!(store.leases().take_server(by, key.clone(), other).await.unwrap(), LeaseClaim::Granted);
+        store.leases().release(by, key.clone()).await.unwrap();
+    }
+    store.begin_session(session).await;
+    assert_eq!(store.leases().claim(other, key).await.unwrap(), LeaseClaim::Granted, "a lease was kept");
+}
+
 async fn member_that_leaves_frees_everything(store: &impl LeaseFixture) {
     let member = join(store).await;
     let other = join(store).await;
     let call = Uuid::now_v7();
     store.begin(member, call).await.unwrap();
-    let keys = [of_the_cluster(), of_a_session()];
+    let keys = [of_the_cluster(), of_a_session(store).await];
     for key in keys.clone() {
         store.leases().claim(member, key).await.unwrap();
     }

@@ -3,7 +3,10 @@
 //! Every method is one transaction under one lock. It passes the same stories as a real store
 //! ([`lease_stories`](crate::lease_stories)); the simulation in `gateway` drives it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -32,6 +35,8 @@ struct Tables {
     registrations: u64,
     members: BTreeMap<MemberGeneration, MemberRow>,
     leases: BTreeMap<LeaseKey, Member>,
+    /// Client sessions that have ended. Others live.
+    ended_sessions: BTreeSet<Uuid>,
     calls: BTreeMap<Uuid, Call>,
     takeovers: Vec<Member>,
 }
@@ -142,7 +147,9 @@ impl LeaseStore for SimulatedStore {
     fn claim(&self, by: Member, key: LeaseKey) -> LeaseReply<'_, LeaseClaim> {
         self.reply(|tables| {
             tables.live(by)?;
-            tables.leases.entry(key.clone()).or_insert(by);
+            if !tables.has_ended(&key) {
+                tables.leases.entry(key.clone()).or_insert(by);
+            }
             Ok(tables.holder(by, &key))
         })
     }
@@ -153,8 +160,9 @@ impl LeaseStore for SimulatedStore {
             let has_ended = tables.members.get(&from.generation).is_none_or(|row| row.has_ended);
             let may_replace = has_ended || matches!(key, LeaseKey::Session { .. });
             let holder = tables.leases.get(&key);
+            let is_free = holder.is_none() && !tables.has_ended(&key);
             // It is free if the member that took it from this holder has left since.
-            if holder.is_none() || (may_replace && holder == Some(&from)) {
+            if is_free || (may_replace && holder == Some(&from)) {
                 tables.leases.insert(key.clone(), by);
             }
             Ok(tables.holder(by, &key))
@@ -164,7 +172,8 @@ impl LeaseStore for SimulatedStore {
     fn release(&self, by: Member, key: LeaseKey) -> LeaseReply<'_, ()> {
         self.reply(|tables| {
             tables.live(by)?;
-            if tables.leases.get(&key) == Some(&by) {
+            let may_release = matches!(key, LeaseKey::Cluster(_)) || tables.has_ended(&key);
+            if may_release && tables.leases.get(&key) == Some(&by) {
                 tables.leases.remove(&key);
             }
             Ok(())
@@ -246,6 +255,11 @@ impl Tables {
         taken
     }
 
+    /// Whether a key is of a client session that has ended: no lease is kept for it.
+    fn has_ended(&self, key: &LeaseKey) -> bool {
+        matches!(key, LeaseKey::Session { session } if self.ended_sessions.contains(session))
+    }
+
     fn holder(&self, by: Member, key: &LeaseKey) -> LeaseClaim {
         let Some(member) = self.leases.get(key).copied().filter(|holder| *holder != by) else {
             return LeaseClaim::Granted;
@@ -309,6 +323,18 @@ impl LeaseFixture for SimulatedStore {
 
     fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
         self.tables.lock().now += duration(time);
+        Box::pin(async {})
+    }
+
+    fn begin_session(&self, session: Uuid) -> BoxFuture<'_, ()> {
+        self.tables.lock().ended_sessions.remove(&session);
+        Box::pin(async {})
+    }
+
+    fn end_session(&self, session: Uuid) -> BoxFuture<'_, ()> {
+        let mut tables = self.tables.lock();
+        tables.ended_sessions.insert(session);
+        tables.leases.remove(&LeaseKey::Session { session });
         Box::pin(async {})
     }
 

@@ -270,6 +270,11 @@ async fn claim(client: &Object, wanted: Wanted) -> Result<LeaseClaim, StoreError
     let claimed = async {
         let run = begin(&mut filling).await?;
         let key = key_text(&wanted.key);
+        if has_ended(client, &wanted.key).await? {
+            let held = holder(client, wanted.by, &key).await?;
+            filling.commit(None).await?;
+            return Ok(held.unwrap_or(LeaseClaim::Granted));
+        }
         let sql = "INSERT INTO leases (key, generation, lease) SELECT $1, generation, lease FROM runs WHERE id = $2 \
                    ON CONFLICT (key) DO NOTHING";
         let mut claim = None;
@@ -292,6 +297,11 @@ async fn replace(client: &Object, replacing: Replacing) -> Result<LeaseClaim, St
     let mut filling = filling(client, by).await?;
     let replaced = async {
         let run = begin(&mut filling).await?;
+        if has_ended(client, &key).await? {
+            let held = holder(client, by, &key_text(&key)).await?;
+            filling.commit(None).await?;
+            return Ok(held.unwrap_or(LeaseClaim::Granted));
+        }
         // A member that has ended stays so.
         let may_replace = match &key {
             LeaseKey::Session { .. } => true,
@@ -316,13 +326,24 @@ async fn release(client: &Object, wanted: Wanted) -> Result<(), StoreError> {
     let mut filling = filling(client, wanted.by).await?;
     let released = async {
         begin(&mut filling).await?;
-        let sql = "DELETE FROM leases WHERE key = $1 AND generation = $2";
-        let values: Vec<Value<'_>> = vec![Box::new(key_text(&wanted.key)), Box::new(signed(wanted.by.generation))];
-        pipeline::execute(client, sql, values).await?;
+        // A session that lives keeps its home, whatever a request about it was answered.
+        if !matches!(wanted.key, LeaseKey::Session { .. }) || has_ended(client, &wanted.key).await? {
+            let sql = "DELETE FROM leases WHERE key = $1 AND generation = $2";
+            let values: Vec<Value<'_>> = vec![Box::new(key_text(&wanted.key)), Box::new(signed(wanted.by.generation))];
+            pipeline::execute(client, sql, values).await?;
+        }
         filling.commit(None).await
     };
     let released = released.await;
     undo_if_failed(client, released).await
+}
+
+/// Whether a key is of a session that has no row: it has ended, or is about to. No lease is kept for it: the member that asks
+/// answers that it is unknown.
+async fn has_ended(client: &Object, key: &LeaseKey) -> Result<bool, StoreError> {
+    let LeaseKey::Session { session } = key else { return Ok(false) };
+    let sql = "SELECT 1 FROM client_sessions WHERE id = $1";
+    Ok(pipeline::rows(client, sql, &[Box::new(*session)]).await?.is_empty())
 }
 
 /// Who holds a lease; `None` if no member does.

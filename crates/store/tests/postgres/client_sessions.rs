@@ -10,7 +10,7 @@ use crate::stage::Stage;
 const IDLE: Duration = Duration::from_secs(600);
 const LIMITS: ClientSessionLimits = ClientSessionLimits { idle: IDLE, per_principal: 2 };
 
-fn row(principal: &str) -> ClientSessionRow {
+pub(crate) fn row(principal: &str) -> ClientSessionRow {
     ClientSessionRow {
         principal: principal.to_owned(),
         key: "fingerprint".to_owned(),

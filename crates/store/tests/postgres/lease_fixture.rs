@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use toolway_host::{
     cluster::{
-        ClusterMember, GatewayId, LeaseClaim, LeaseError, LeaseKey, LeaseReply, LeaseStore, Member, PeerAddress,
-        TakeOver, TakenOver,
+        ClientSessionLimits, ClusterMember, GatewayId, LeaseClaim, LeaseError, LeaseKey, LeaseReply, LeaseStore,
+        Member, PeerAddress, TakeOver, TakenOver,
     },
     task::{AnsweredBy, KeptBy, TaskRow},
 };
@@ -17,7 +17,10 @@ use toolway_store::{
 };
 use toolway_testkit::lease_stories::{CallWrite, LeaseFixture};
 
-use crate::stage::{Stage, begun, ended};
+use crate::{
+    client_sessions::row,
+    stage::{Stage, begun, ended},
+};
 
 /// An empty database, and the stores of the members that registered in it.
 pub(crate) struct PostgresLeases {
@@ -25,14 +28,17 @@ pub(crate) struct PostgresLeases {
     reader: Mutex<Reader>,
     /// Asks for members that were never registered.
     other: Arc<dyn LeaseStore>,
+    /// Writes rows of client sessions.
+    sessions: Store,
     stores: Mutex<BTreeMap<Member, Store>>,
 }
 
 impl PostgresLeases {
     pub(crate) fn new() -> Self {
         let stage = Stage::new();
-        let other = open_member(&stage).leases().unwrap();
-        Self { reader: stage.reader().into(), stage, other, stores: Mutex::default() }
+        let sessions = open_member(&stage);
+        let other = sessions.leases().unwrap();
+        Self { reader: stage.reader().into(), stage, other, sessions, stores: Mutex::default() }
     }
 
     /// The store of a member.
@@ -97,6 +103,18 @@ impl LeaseFixture for PostgresLeases {
         let micros = time.as_micros();
         self.stage.tamper(&format!("UPDATE runs SET expires_at = expires_at - {micros} * interval '1 microsecond'"));
         Box::pin(std::future::ready(()))
+    }
+
+    fn begin_session(&self, session: Uuid) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let sessions = self.sessions.client_sessions().unwrap();
+            let limits = ClientSessionLimits { idle: Duration::from_secs(600), per_principal: 100 };
+            sessions.begin(session, row("editor"), limits).await.unwrap();
+        })
+    }
+
+    fn end_session(&self, session: Uuid) -> BoxFuture<'_, ()> {
+        Box::pin(async move { self.sessions.client_sessions().unwrap().end(session).await.unwrap() })
     }
 
     fn begin(&self, by: Member, id: Uuid) -> LeaseReply<'_, CallWrite> {
