@@ -96,7 +96,7 @@ pub(super) async fn dead(client: &Object, looking: Looking) -> Result<Vec<Uuid>,
     pipeline::rows(client, sql, &[Box::new(all)]).await?.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// Closes the open calls of a process that has ended, and frees its tasks or gives them to `heir`. `None`: another process has
+/// Closes the open calls of a process that has ended, and frees its tasks or gives them to `heir`, with its sessions of servers. `None`: another process has
 /// done it, or the process has not expired.
 pub(super) async fn settle(
     filling: &mut Filling<'_>,
@@ -117,6 +117,10 @@ pub(super) async fn settle(
     let sql = "DELETE FROM leases USING runs WHERE leases.generation = runs.generation AND runs.id = $1 \
                AND starts_with(leases.key, 'session:')";
     pipeline::execute(client, sql, vec![Box::new(run)]).await?;
+    if let Some(heir) = heir {
+        let sessions = "UPDATE sessions SET run = $2 WHERE run = $1";
+        pipeline::execute(client, sessions, vec![Box::new(run), Box::new(heir)]).await?;
+    }
     let mut taken = TakenOver { tasks: tasks::abandon(client, run, heir).await?, ..TakenOver::default() };
     for call in calls::interrupt(client, run).await? {
         match call.outcome {

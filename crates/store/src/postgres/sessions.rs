@@ -15,17 +15,24 @@ use crate::{
 };
 
 /// Sessions that no process uses.
-const UNUSED: &str = "(run IS NULL OR run NOT IN (SELECT id FROM runs WHERE ended_at IS NULL))";
+const UNUSED: &str = "(sessions.run IS NULL OR sessions.run NOT IN (SELECT id FROM runs WHERE ended_at IS NULL))";
+
+/// Another process has claimed the session, after this one was taken for dead.
+const CLAIMED: StoreError = StoreError::NotOwned("another process uses this session");
 
 pub(super) async fn write<'a>(filling: &mut Filling<'a>, change: &'a SessionChange) -> Result<(), StoreError> {
     match change {
         SessionChange::Put { slot, owner, session } => put(filling, *slot, owner, session).await,
         SessionChange::Claim { owner, claim } => take(filling, owner, *claim).await,
         SessionChange::Release(slot) => {
-            filling.send("UPDATE sessions SET run = NULL, claim = NULL WHERE slot = $1", vec![Box::new(*slot)]).await
+            let sql = "UPDATE sessions SET run = NULL, claim = NULL WHERE slot = $1 AND run = $2";
+            let run = filling.run;
+            filling.send(sql, vec![Box::new(*slot), Box::new(run)]).await
         }
         SessionChange::Remove(slot) => {
-            filling.send("DELETE FROM sessions WHERE slot = $1", vec![Box::new(*slot)]).await
+            let sql = format!("DELETE FROM sessions WHERE slot = $1 AND (run = $2 OR {UNUSED})");
+            let run = filling.run;
+            filling.send(&sql, vec![Box::new(*slot), Box::new(run)]).await
         }
         SessionChange::RemoveCaller(caller) => {
             filling.send("DELETE FROM sessions WHERE caller = $1", vec![Box::new(text(caller))]).await
@@ -39,11 +46,14 @@ async fn put<'a>(
     owner: &'a SessionOwner,
     session: &'a StoredSession,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO sessions (server, caller, profile, entry, slot, run, claim, updated_at, session_id, revision, \
+    let sql = format!(
+        "INSERT INTO sessions (server, caller, profile, entry, slot, run, claim, updated_at, session_id, revision, \
                hello) VALUES ($1, $2, $3, $4, $5, $6, NULL, $7, $8, $9, $10) ON CONFLICT (slot) DO UPDATE SET \
                run = excluded.run, claim = NULL, updated_at = excluded.updated_at, server = excluded.server, \
                caller = excluded.caller, profile = excluded.profile, entry = excluded.entry, \
-               session_id = excluded.session_id, revision = excluded.revision, hello = excluded.hello";
+               session_id = excluded.session_id, revision = excluded.revision, hello = excluded.hello \
+               WHERE sessions.run = excluded.run OR {UNUSED}"
+    );
     let run = filling.run;
     let mut values = of_owner(owner);
     values.push(Box::new(text(&owner.entry)));
@@ -52,7 +62,7 @@ async fn put<'a>(
     values.push(Box::new(time::now()));
     let texts = [&session.id, &session.revision, &session.hello];
     texts.into_iter().for_each(|value| values.push(Box::new(text(value))));
-    filling.send(sql, values).await?;
+    filling.require(&sql, values, CLAIMED).await?;
     let mut values = of_owner(owner);
     values.push(Box::new(PER_OWNER));
     let excess = "DELETE FROM sessions WHERE server = $1 AND caller = $2 AND profile = $3 AND slot NOT IN \

@@ -2,6 +2,8 @@
 
 use toolway_host::{
     cluster::{GatewayId, LeaseStore, Member, TakeOver},
+    connection::SessionStore as _,
+    record::RecordsError,
     task::{AnsweredBy, KeptBy},
 };
 use toolway_store::{
@@ -14,6 +16,7 @@ use toolway_testkit::lease_stories::{LeaseFixture, check_leases, check_members, 
 
 use crate::{
     lease_fixture::{PostgresLeases, open_member},
+    sessions::{owner, session},
     stage::{Stage, begun, ended, record},
 };
 
@@ -113,4 +116,56 @@ async fn gateway_that_goes_on_to_follow_a_task_ends_its_call() {
     store.write_task(task).await.unwrap();
     store.end_call(ended(&call, CallState::Succeeded), CallBody::default()).await.unwrap();
     assert_eq!(leases.outcome(call.id).await, Some(Delivery::Answered));
+}
+
+/// It slept, was taken over, and goes on.
+#[tokio::test]
+async fn session_that_another_process_has_claimed_is_not_taken_back() {
+    let leases = PostgresLeases::new();
+    let gateway = GatewayId(Uuid::now_v7());
+    let address = "127.0.0.1:7719".parse().unwrap();
+    let former = LeaseStore::register(&leases, gateway, address, leases.lease()).await.unwrap();
+    let slept = leases.store(former).unwrap();
+    let slots = [Uuid::now_v7(), Uuid::now_v7()];
+    slept.put(slots[0], owner("ada", "e"), session("s1")).await.unwrap();
+    slept.put(slots[1], owner("ben", "e"), session("s2")).await.unwrap();
+    leases.pass(leases.lease()).await;
+    let by = join(&leases).await;
+    LeaseStore::take_over(&leases, by, former).await.unwrap();
+    let other = leases.store(by).unwrap();
+    let claimed = other.claim(owner("ada", "e")).await.unwrap().unwrap();
+    assert_eq!(claimed.slot, slots[0]);
+
+    let own = slept.leases().unwrap();
+    own.register(gateway, "127.0.0.1:7719".parse().unwrap(), leases.lease()).await.unwrap();
+    let refused = slept.put(slots[0], owner("ada", "e"), session("s3")).await.unwrap_err();
+    assert!(matches!(refused, RecordsError::NotOwned(_)), "{refused}");
+    slept.release(slots[0]).await.unwrap();
+    slept.remove(slots[0]).await.unwrap();
+    assert_eq!(slept.claim(owner("ada", "e")).await.unwrap(), None, "it is used");
+    other.release(slots[0]).await.unwrap();
+    let claimed = slept.claim(owner("ada", "e")).await.unwrap().unwrap();
+    assert_eq!(claimed.session, session("s1"));
+    // What no other process has claimed is its own.
+    slept.put(slots[1], owner("ben", "e"), session("s4")).await.unwrap();
+    assert_eq!(other.claim(owner("ben", "e")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn sessions_of_an_earlier_registration_stay_with_their_gateway() {
+    let leases = PostgresLeases::new();
+    let gateway = GatewayId(Uuid::now_v7());
+    let former =
+        LeaseStore::register(&leases, gateway, "127.0.0.1:7719".parse().unwrap(), leases.lease()).await.unwrap();
+    let store = leases.store(former).unwrap();
+    let slot = Uuid::now_v7();
+    store.put(slot, owner("ada", "e"), session("s1")).await.unwrap();
+    leases.pass(leases.lease()).await;
+    let own = store.leases().unwrap();
+    let current = own.register(gateway, "127.0.0.1:7719".parse().unwrap(), leases.lease()).await.unwrap();
+    own.take_over(current, former).await.unwrap();
+    let by = join(&leases).await;
+    assert_eq!(leases.store(by).unwrap().claim(owner("ada", "e")).await.unwrap(), None);
+    store.release(slot).await.unwrap();
+    assert!(leases.store(by).unwrap().claim(owner("ada", "e")).await.unwrap().is_some());
 }
