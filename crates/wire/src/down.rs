@@ -176,6 +176,9 @@ pub enum AllowedServerRequests {
     Anything,
 }
 
+/// Default interval of keep-alive comments on a silent stream.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
 /// State shared by all connections of one downstream.
 pub(crate) struct Downstream {
     pub(crate) service: Arc<dyn Service>,
@@ -199,7 +202,7 @@ impl Default for DownstreamOptions {
             limits: Limits::default(),
             answer_timeout: Duration::from_secs(600),
             session_idle: Duration::from_secs(1_800),
-            keep_alive: Duration::from_secs(15),
+            keep_alive: KEEP_ALIVE,
             drain: http::DRAIN_TIMEOUT,
             server_requests: AllowedServerRequests::Declared,
             default_log_level: Some(LogLevel::Info),

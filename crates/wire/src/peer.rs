@@ -6,6 +6,7 @@
 //! the key anew, so a secret that was removed opens nothing.
 
 mod idle;
+mod vanishing;
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -37,7 +38,10 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, server};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::idle::{IdleConnections, ProvenConnection};
-use crate::cluster_key::{ClusterKey, ClusterKeys, KeyUse};
+use crate::{
+    cluster_key::{ClusterKey, ClusterKeys, KeyUse},
+    down::KEEP_ALIVE,
+};
 
 /// Both sides of a connection between gateways. Clones share the configuration.
 #[derive(Clone)]
@@ -45,6 +49,17 @@ pub struct PeerTls {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
     idle: IdleConnections,
+    silence: PeerSilence,
+}
+
+/// How long another gateway may be silent before its connection counts as lost. One that is well is never silent for that
+/// long, so that silence shows a network that loses everything, or a process that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerSilence {
+    /// Until the head of a response. It is sent within [`KEEP_ALIVE`], after the first listing of a server at most.
+    pub head: Duration,
+    /// Between two pieces of a body. A stream has a comment every [`KEEP_ALIVE`].
+    pub piece: Duration,
 }
 
 /// The response of another gateway. Dropping it before the end of its body closes the connection, which cancels the request
@@ -55,19 +70,22 @@ pub struct PeerResponse {
     connection: ProvenConnection,
     address: String,
     idle: IdleConnections,
+    /// Longest time between two pieces of the body.
+    silence: Duration,
 }
 
 impl PeerResponse {
     /// The body as it comes. An error means that it is not complete.
-    pub fn pieces(self) -> BoxStream<'static, Result<Bytes, hyper::Error>> {
-        let Self { response, connection, address, idle } = self;
-        let reading = Some(Reading { body: response.into_body().into_data_stream(), connection, address, idle });
-        Box::pin(stream::unfold(reading, |reading| async {
+    pub fn pieces(self) -> BoxStream<'static, io::Result<Bytes>> {
+        let Self { response, connection, address, idle, silence } = self;
+        let reading = Reading { body: response.into_body().into_data_stream(), connection, address, idle, silence };
+        Box::pin(stream::unfold(Some(reading), |reading| async {
             let mut reading = reading?;
-            match reading.body.next().await {
-                Some(Ok(piece)) => Some((Ok(piece), Some(reading))),
-                Some(Err(error)) => Some((Err(error), None)),
-                None => {
+            match tokio::time::timeout(reading.silence, reading.body.next()).await {
+                Ok(Some(Ok(piece))) => Some((Ok(piece), Some(reading))),
+                Ok(Some(Err(error))) => Some((Err(io::Error::other(error)), None)),
+                Err(_) => Some((Err(timed_out()), None)),
+                Ok(None) => {
                     reading.idle.keep(&reading.address, reading.connection);
                     None
                 }
@@ -82,6 +100,7 @@ struct Reading {
     connection: ProvenConnection,
     address: String,
     idle: IdleConnections,
+    silence: Duration,
 }
 
 impl fmt::Debug for PeerResponse {
@@ -123,18 +142,22 @@ pub enum PeerError {
         /// What the TLS library says.
         source: io::Error,
     },
-    /// The connection was lost: the request may have been received.
+    /// The connection was lost, or the other side was silent for too long: the request may have been received.
     #[error("the connection to the gateway at `{address}` was lost: {source}")]
     Lost {
         /// Host and port.
         address: String,
         /// What the HTTP library says.
-        source: hyper::Error,
+        source: io::Error,
     },
 }
 
 /// Time for a connection and for the proof of the key, each.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Default for the head of a response: longer than a server may take to connect (30 s) and to be listed (60 s).
+const HEAD_SILENCE: Duration = Duration::from_secs(120);
+/// A body counts as lost after this many keep-alive comments that did not come.
+const MISSED_COMMENTS: u32 = 3;
 /// Beginning of an Ed25519 private key in PKCS #8 (RFC 8410), before its 32 bytes.
 const PKCS8: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
@@ -155,11 +178,19 @@ impl PeerTls {
             server: Arc::new(server_config(&provider, &verifier, &certified)?),
             client: Arc::new(client_config(&provider, &verifier, certified)?),
             idle: IdleConnections::default(),
+            silence: PeerSilence::default(),
         })
+    }
+
+    /// The same, with other limits on silence.
+    #[must_use]
+    pub fn with_silence(self, silence: PeerSilence) -> Self {
+        Self { silence, ..self }
     }
 
     /// The side that listens: performs the handshake.
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<server::TlsStream<TcpStream>> {
+        vanishing::watch_requests(&stream)?;
         TlsAcceptor::from(Arc::clone(&self.server)).accept(stream).await
     }
 
@@ -179,16 +210,19 @@ impl PeerTls {
                 Some(connection) => connection,
                 None => self.connect(host, port, &address).await?,
             };
-            let mut error = match connection.sender.try_send_request(request).await {
-                Ok(response) => {
-                    return Ok(PeerResponse { response, connection, address, idle: self.idle.clone() });
+            let sending = connection.sender.try_send_request(request);
+            let mut error = match tokio::time::timeout(self.silence.head, sending).await {
+                Ok(Ok(response)) => {
+                    let silence = self.silence.piece;
+                    return Ok(PeerResponse { response, connection, address, idle: self.idle.clone(), silence });
                 }
-                Err(error) => error,
+                Ok(Err(error)) => error,
+                Err(_) => return Err(lost(timed_out())),
             };
             match error.take_message() {
                 // A kept connection was closed before anything was written.
                 Some(unsent) if !is_new => request = unsent,
-                _ => return Err(lost(error.into_error())),
+                _ => return Err(lost(io::Error::other(error.into_error()))),
             }
         }
     }
@@ -197,20 +231,30 @@ impl PeerTls {
     async fn connect(&self, host: &str, port: u16, address: &str) -> Result<ProvenConnection, PeerError> {
         let in_time = |result: Result<io::Result<TcpStream>, _>| result.unwrap_or_else(|_| Err(timed_out()));
         let stream = in_time(tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((host, port))).await);
-        let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+        let stream = stream.and_then(|stream| {
+            stream.set_nodelay(true)?;
+            vanishing::watch_responses(&stream)?;
+            Ok(stream)
+        });
         let stream = stream.map_err(|source| PeerError::Unreachable { address: address.to_owned(), source })?;
         let unproven = |source| PeerError::Unproven { address: address.to_owned(), source };
         let name = ServerName::try_from("gateway").map_err(|error| unproven(io::Error::other(error)))?;
         let connecting = TlsConnector::from(Arc::clone(&self.client)).connect(name, stream);
         let stream = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
         let stream = stream.unwrap_or_else(|_| Err(timed_out())).map_err(unproven)?;
-        let lost = |source| PeerError::Lost { address: address.to_owned(), source };
+        let lost = |source| PeerError::Lost { address: address.to_owned(), source: io::Error::other(source) };
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         let task = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             // The request reports the same error.
             drop(connection.await);
         }));
         Ok(ProvenConnection { sender, _task: task })
+    }
+}
+
+impl Default for PeerSilence {
+    fn default() -> Self {
+        Self { head: HEAD_SILENCE, piece: KEEP_ALIVE * MISSED_COMMENTS }
     }
 }
 

@@ -19,7 +19,7 @@ use toolway_host::{
 use toolway_testkit::{fixture_server::FixtureServer, test_host::TestHost};
 use toolway_wire::{
     cluster_key::{ClusterKey, ClusterKeys},
-    peer::PeerTls,
+    peer::{PeerSilence, PeerTls},
 };
 use uuid::Uuid;
 
@@ -75,6 +75,8 @@ pub(crate) struct TestCluster {
     pub(crate) sessions: Arc<MemorySessions>,
     pub(crate) file: KeyFile,
     pub(crate) keys: [Secret; 2],
+    /// How long another gateway may be silent.
+    pub(crate) silence: PeerSilence,
     _folder: tempfile::TempDir,
 }
 
@@ -95,7 +97,8 @@ impl TestCluster {
         let folder = tempfile::tempdir().unwrap();
         let file = KeyFile::at(folder.path().join("clients.json"));
         let keys = ["ada", "bob"].map(|name| file.add(name, None, None).unwrap());
-        Self { store: TimedStore::new(), sessions: Arc::default(), file, keys, _folder: folder }
+        let silence = PeerSilence::default();
+        Self { store: TimedStore::new(), sessions: Arc::default(), file, keys, silence, _folder: folder }
     }
 
     /// Starts a gateway with these tools of a server of its own.
@@ -119,7 +122,7 @@ impl TestCluster {
         let cluster = ClusterOptions {
             membership: membership.clone(),
             sessions: Arc::clone(&self.sessions) as Arc<dyn ClientSessionStore>,
-            tls: PeerTls::new(&keys).unwrap(),
+            tls: PeerTls::new(&keys).unwrap().with_silence(self.silence),
             keys,
         };
         let access = Access::with_key_file(Some(self.file.clone())).unwrap();

@@ -1,6 +1,6 @@
 //! Sessions of a cluster have a home: what arrives at another gateway is forwarded there, whole and once.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -10,6 +10,7 @@ use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     test_host::within,
 };
+use toolway_wire::peer::PeerSilence;
 
 use crate::{
     cluster_gateways::{ClusterGateway, TestCluster},
@@ -221,6 +222,53 @@ async fn a_call_at_a_gateway_that_is_silent_ends_as_unknown_when_it_was_taken_ov
     assert_eq!(answer["error"]["data"]["outcome"], "unknown", "{answer}");
     let answer = within("the next call", async { elsewhere.post(&call(2, "echo")).await.answer().await }).await;
     assert_eq!((&answer["result"]["isError"], other.calls()), (&json!(false), 1), "{answer}");
+}
+
+/// A session whose home is behind a proxy that can become silent.
+struct BehindProxy {
+    cluster: TestCluster,
+    proxy: SilentProxy,
+    home: ClusterGateway,
+    other: ClusterGateway,
+    elsewhere: RawClient,
+}
+
+async fn behind_proxy(silence: PeerSilence) -> BehindProxy {
+    let mut cluster = TestCluster::new();
+    cluster.silence = silence;
+    let peers = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = SilentProxy::before(peers.local_addr().unwrap()).await;
+    let home = cluster.gateway_at(files(), Some(peers), proxy.address).await;
+    let other = cluster.gateway(files()).await;
+    let at_home = home.client(&cluster.keys[0]).start_session().await;
+    let elsewhere = other.client(&cluster.keys[0]).in_session_of(&at_home);
+    BehindProxy { cluster, proxy, home, other, elsewhere }
+}
+
+#[tokio::test]
+async fn a_call_at_a_member_that_is_silent_ends_as_unknown() {
+    let silence = PeerSilence { head: Duration::from_secs(2), ..PeerSilence::default() };
+    let BehindProxy { cluster, proxy, home, other: _other, elsewhere } = behind_proxy(silence).await;
+    let silenced = async {
+        home.files.until_received("tools/call", 1).await;
+        proxy.silent.cancel();
+    };
+    let waiting = async { elsewhere.post(&call(1, "wait")).await.answer().await };
+    let (answer, ()) = within("the end of the call", async { tokio::join!(waiting, silenced) }).await;
+    assert_eq!(answer["error"]["data"]["outcome"], "unknown", "{answer}");
+    assert!(cluster.store.store.takeovers().is_empty(), "its lease is valid");
+}
+
+#[tokio::test]
+async fn a_stream_of_a_member_that_is_silent_ends_as_unknown() {
+    let silence = PeerSilence { piece: Duration::from_secs(2), ..PeerSilence::default() };
+    let BehindProxy { cluster, proxy, home: _home, other: _other, elsewhere } = behind_proxy(silence).await;
+    let mut open = elsewhere.post(&call(1, "greet")).await;
+    assert_eq!(open.message().await.unwrap()["method"], "elicitation/create");
+    proxy.silent.cancel();
+    let answer = within("the end of the call", open.answer()).await;
+    assert_eq!(answer["error"]["data"]["outcome"], "unknown", "{answer}");
+    assert!(cluster.store.store.takeovers().is_empty(), "its lease is valid");
 }
 
 #[tokio::test]
