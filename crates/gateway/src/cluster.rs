@@ -29,6 +29,7 @@ pub(crate) mod forwarding;
 pub(crate) mod homes;
 mod membership;
 mod peer_listener;
+pub(crate) mod relaying;
 mod session_rows;
 mod step;
 

@@ -1,4 +1,4 @@
-//! Sends a request of a client to the member at which its session is, and relays the response as it comes.
+//! Sends a request of a client to the member at which its session is. [`super::relaying`] passes on the response.
 //!
 //! Where a request goes is decided in `gateway/clustered.rs`. What failed before the other side had proven the key was not
 //! sent; after that, its outcome is unknown and it is never sent again.
@@ -11,12 +11,9 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
-use futures_util::{
-    future::BoxFuture,
-    stream::{self, BoxStream, StreamExt},
-};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use toolway_host::{
     cluster::{ClientSessionLimits, ClusterMember, Member, MemberState, PeerAddress},
@@ -24,11 +21,9 @@ use toolway_host::{
 };
 use toolway_wire::{
     down::{DownstreamOptions, SharedSessions, http::ResponseBody},
-    header as mcp,
     message::{Id, RpcError, compose},
     peer::{PeerError, PeerResponse, PeerTls},
     seal::NoRandomness,
-    sse,
 };
 use uuid::Uuid;
 
@@ -85,22 +80,10 @@ pub(crate) enum Sent {
     Lost,
 }
 
-/// Headers of a response that a client gets from the gateway that has answered.
-const RELAYED: [HeaderName; 7] = [
-    header::CONTENT_TYPE,
-    header::CACHE_CONTROL,
-    header::RETRY_AFTER,
-    header::ALLOW,
-    header::WWW_AUTHENTICATE,
-    mcp::SESSION_ID,
-    HeaderName::from_static("x-accel-buffering"),
-];
 /// How much of a lease passes between two looks at the list of members, which is as old at most.
 const LIST_SHARE: u32 = 3;
 /// Looks in which a member that was taken over is absent.
 const ABSENCES: u32 = 2;
-/// Largest event that is held back until it is complete.
-const MAX_HELD: usize = 1024 * 1024;
 /// Pauses before a connection that was cut before the proof of the key is tried again.
 const CUT_PAUSES: [Duration; 4] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
@@ -216,107 +199,8 @@ fn report(member: Member, error: &PeerError) {
     }
 }
 
-/// The response of another gateway, for the client whose request has this id. If it breaks off, or if that gateway is taken over
-/// before its end, the client is told that the outcome is unknown.
-pub(crate) async fn relayed(
-    answer: PeerResponse,
-    id: Option<Id>,
-    taken_over: BoxFuture<'static, ()>,
-) -> Response<ResponseBody> {
-    let status = answer.response.status();
-    let headers = answer.response.headers().clone();
-    let is_stream = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes() == b"text/event-stream");
-    let mut response = if is_stream {
-        Response::new(ResponseBody::relayed(events(answer.pieces(), id, taken_over)))
-    } else {
-        let body = tokio::select! {
-            body = whole(answer.pieces()) => body,
-            () = taken_over => None,
-        };
-        match body {
-            Some(body) => Response::new(ResponseBody::whole(body)),
-            None => return outcome_unknown(id.as_ref()),
-        }
-    };
-    *response.status_mut() = status;
-    for name in &RELAYED {
-        for value in headers.get_all(name) {
-            response.headers_mut().append(name, value.clone());
-        }
-    }
-    response
-}
-
-type Pieces<E> = BoxStream<'static, Result<Bytes, E>>;
-
-/// A body that is no stream: it is as long as one message at most, which the other gateway has bounded.
-async fn whole<E>(mut pieces: Pieces<E>) -> Option<Bytes> {
-    let mut body = BytesMut::new();
-    while let Some(piece) = pieces.next().await {
-        body.extend_from_slice(&piece.ok()?);
-    }
-    Some(body.freeze())
-}
-
-/// The events of a stream, each whole, and one more if the stream breaks off before its end.
-fn events<E: std::fmt::Display + Send + 'static>(
-    pieces: Pieces<E>,
-    id: Option<Id>,
-    taken_over: BoxFuture<'static, ()>,
-) -> BoxStream<'static, Bytes> {
-    let lost = id.map(|id| sse::encode(unknown(Some(&id))));
-    let open = Some(OpenEvents { pieces, held: BytesMut::new(), lost, taken_over });
-    let events = stream::unfold(open, |open| async {
-        let mut open = open?;
-        loop {
-            let piece = tokio::select! {
-                piece = open.pieces.next() => piece.map(|piece| piece.map_err(|error| error.to_string())),
-                () = &mut open.taken_over => Some(Err("the gateway was taken over".to_owned())),
-            };
-            match piece {
-                Some(Ok(piece)) => match open.complete(piece) {
-                    Some(whole) => return Some((whole, Some(open))),
-                    None => continue,
-                },
-                Some(Err(error)) => {
-                    tracing::warn!(%error, "a response that was forwarded has broken off");
-                    return open.lost.map(|event| (event, None));
-                }
-                None => return Some((open.held.freeze(), None)),
-            }
-        }
-    });
-    Box::pin(events.filter(|piece| std::future::ready(!piece.is_empty())))
-}
-
-/// A stream that is relayed.
-struct OpenEvents<E> {
-    pieces: Pieces<E>,
-    /// The beginning of an event.
-    held: BytesMut,
-    /// The event that is sent if the stream breaks off.
-    lost: Option<Bytes>,
-    /// Resolves once the other gateway was taken over.
-    taken_over: BoxFuture<'static, ()>,
-}
-
-impl<E> OpenEvents<E> {
-    /// The events that are complete with this piece.
-    fn complete(&mut self, piece: Bytes) -> Option<Bytes> {
-        if self.held.is_empty() && piece.ends_with(END) {
-            return Some(piece);
-        }
-        self.held.extend_from_slice(&piece);
-        let end = self.held.windows(END.len()).rposition(|window| window == END).map(|at| at + END.len());
-        let end = end.or_else(|| (MAX_HELD < self.held.len()).then_some(self.held.len()))?;
-        Some(self.held.split_to(end).freeze())
-    }
-}
-
-/// What ends an event.
-const END: &[u8] = b"\n\n";
-
-fn unknown(id: Option<&Id>) -> Bytes {
+/// The error for a request whose outcome is unknown.
+pub(super) fn unknown(id: Option<&Id>) -> Bytes {
     let message = Delivery::Unknown.said_after("the gateway that has this call was lost");
     let data = json!({ "outcome": Delivery::Unknown.as_str() });
     compose::error(id, &RpcError::with_data(RpcError::INTERNAL, &message, data))

@@ -21,8 +21,9 @@ use crate::{
     cluster::{
         ForwardedRequest, MemberEffects, PeerService,
         forwarded_request::member,
-        forwarding::{self, Cluster, Sent, not_sent, outcome_unknown},
+        forwarding::{Cluster, Sent, not_sent, outcome_unknown},
         homes::{HomeUnknown, SessionHome},
+        relaying::{RelayBounds, relayed},
     },
     reply,
     route::Route,
@@ -101,7 +102,7 @@ impl Gateway {
             let Some(row) = cluster.row_of(holder).await else { return outcome_unknown(id.as_ref()) };
             let request = ForwardedRequest { to: holder, ..forwarded(from, None, client, &parts, body) };
             return match cluster.send(&request, &row.address).await {
-                Sent::Answered(answer) => forwarding::relayed(answer, id, cluster.taken_over(holder)).await,
+                Sent::Answered(answer) => relayed(answer, id, self.bounds(client), cluster.taken_over(holder)).await,
                 Sent::Gone | Sent::Lost => outcome_unknown(id.as_ref()),
                 Sent::Unreachable => not_sent(id.as_ref(), "the gateway that has this call cannot be reached now"),
             };
@@ -153,6 +154,14 @@ impl Gateway {
         Ok(Departing { request: forwarded(from, Some(session), client, &parts, body), session, id })
     }
 
+    /// What is kept here of a response to this client that another gateway sends. A result that was rewritten there may be longer
+    /// than one message.
+    fn bounds(&self, client: &Client) -> RelayBounds {
+        let limits = &self.downstream.limits;
+        let body_bytes = limits.message_bytes.saturating_mul(2);
+        RelayBounds { body_bytes, memory: limits.memory.of_principal(&client.name) }
+    }
+
     async fn read(&self, client: &Client, body: Incoming) -> Result<Bytes, Response<ResponseBody>> {
         let limits = &self.downstream.limits;
         let limit = limits.request_body_bytes.min(limits.message_bytes);
@@ -189,7 +198,7 @@ impl Gateway {
             request.to = member;
             let next = match cluster.send(&request, &address).await {
                 Sent::Answered(answer) => {
-                    return forwarding::relayed(answer, id, cluster.taken_over(member)).await;
+                    return relayed(answer, id, self.bounds(client), cluster.taken_over(member)).await;
                 }
                 Sent::Lost => return outcome_unknown(id.as_ref()),
                 Sent::Unreachable => return not_sent(id.as_ref(), UNREACHABLE),

@@ -19,6 +19,7 @@ use toolway_host::{
 use toolway_testkit::{fixture_server::FixtureServer, test_host::TestHost};
 use toolway_wire::{
     cluster_key::{ClusterKey, ClusterKeys},
+    limit::Limits,
     peer::{PeerSilence, PeerTls},
 };
 use uuid::Uuid;
@@ -75,6 +76,8 @@ pub(crate) struct TestCluster {
     pub(crate) sessions: Arc<MemorySessions>,
     pub(crate) file: KeyFile,
     pub(crate) keys: [Secret; 2],
+    /// Limits of the gateways that are started from now on.
+    pub(crate) limits: Limits,
     /// How long another gateway may be silent.
     pub(crate) silence: PeerSilence,
     _folder: tempfile::TempDir,
@@ -98,7 +101,15 @@ impl TestCluster {
         let file = KeyFile::at(folder.path().join("clients.json"));
         let keys = ["ada", "bob"].map(|name| file.add(name, None, None).unwrap());
         let silence = PeerSilence::default();
-        Self { store: TimedStore::new(), sessions: Arc::default(), file, keys, silence, _folder: folder }
+        Self {
+            store: TimedStore::new(),
+            sessions: Arc::default(),
+            file,
+            keys,
+            limits: Limits::default(),
+            silence,
+            _folder: folder,
+        }
     }
 
     /// Starts a gateway with these tools of a server of its own.
@@ -126,7 +137,12 @@ impl TestCluster {
             keys,
         };
         let access = Access::with_key_file(Some(self.file.clone())).unwrap();
-        let options = GatewayOptions { cluster: Some(cluster), sealer, ..GatewayOptions::of(access) };
+        let options = GatewayOptions {
+            cluster: Some(cluster),
+            sealer,
+            limits: self.limits.clone(),
+            ..GatewayOptions::of(access)
+        };
         let gateway = TestGateway::of_cluster(TestHost::with(&files, "files"), options, None, peers).await;
         gateway.host.ready("files").await;
         ClusterGateway { gateway, membership, files, peers: address }

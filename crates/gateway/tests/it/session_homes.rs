@@ -10,7 +10,7 @@ use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     test_host::within,
 };
-use toolway_wire::peer::PeerSilence;
+use toolway_wire::{budget::MemoryBudget, peer::PeerSilence};
 
 use crate::{
     cluster_gateways::{ClusterGateway, TestCluster},
@@ -269,6 +269,25 @@ async fn a_stream_of_a_member_that_is_silent_ends_as_unknown() {
     let answer = within("the end of the call", open.answer()).await;
     assert_eq!(answer["error"]["data"]["outcome"], "unknown", "{answer}");
     assert!(cluster.store.store.takeovers().is_empty(), "its lease is valid");
+}
+
+#[tokio::test]
+async fn a_response_that_is_relayed_is_charged_to_its_client() {
+    let mut cluster = TestCluster::new();
+    let long: &'static str = "x".repeat(1024 * 1024).leak();
+    let home = cluster.gateway(files().tool_that("long", "Answer at length", Behaviour::Say(long))).await;
+    let memory = MemoryBudget::new(1024 * 1024);
+    cluster.limits.memory = memory.clone();
+    let other = cluster.gateway(files()).await;
+    let at_home = home.client(&cluster.keys[0]).start_session().await;
+    let elsewhere = other.client(&cluster.keys[0]).in_session_of(&at_home);
+    let refused = elsewhere.post(&call(1, "long")).await.answer().await;
+    assert_eq!(refused["error"]["data"]["outcome"], "unknown", "{refused}");
+    assert!(0 < memory.refused());
+    let answer = elsewhere.post(&call(2, "echo")).await.answer().await;
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    let answer = at_home.post(&call(3, "long")).await.answer().await;
+    assert_eq!(answer["result"]["isError"], false, "the home has no such budget");
 }
 
 #[tokio::test]
