@@ -73,6 +73,11 @@ pub const CONNECTIONS_WITHOUT_KEY: usize = 64;
 /// Open connections of all peer addresses that have not sent a valid key; beyond it the oldest of them is closed.
 pub const ALL_CONNECTIONS_WITHOUT_KEY: usize = 512;
 
+/// The same for other gateways of the cluster: one that has lost its connections opens many at once.
+pub const PEER_CONNECTIONS_WITHOUT_KEY: usize = 2_048;
+/// The same for all other gateways.
+pub const ALL_PEER_CONNECTIONS_WITHOUT_KEY: usize = 4_096;
+
 /// The bounds in force for one connection or one downstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use toolway_host::cluster::Member;
 use toolway_wire::{
-    down::http::{BodyError, Incoming, PeerConnection, Responder, ResponseBody, read_body},
+    down::http::{BodyError, Incoming, PEER_PRINCIPAL, PeerConnection, Responder, ResponseBody, read_body},
     limit::Limits,
 };
 
@@ -52,8 +52,6 @@ enum PeerRefusal {
     NoMemory,
 }
 
-/// The principal that connections and bodies of other gateways are counted for. No client has this name.
-const PRINCIPAL: &str = "(gateway)";
 /// Maximum time for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -72,7 +70,7 @@ impl PeerListener {
         if self.service.member() != Some(head.to) {
             return Err(PeerRefusal::AnotherMember);
         }
-        let memory = self.limits.memory.of_principal(PRINCIPAL);
+        let memory = self.limits.memory.of_principal(PEER_PRINCIPAL);
         let body = read_body(request.into_body(), self.limits.request_body_bytes, &memory);
         let body = tokio::time::timeout(BODY_TIMEOUT, body).await.map_err(|_| PeerRefusal::Incomplete)?;
         let body = body.map_err(|error| match error {
@@ -91,8 +89,8 @@ impl Responder for PeerListener {
         connection: &'a PeerConnection,
     ) -> BoxFuture<'a, Response<ResponseBody>> {
         Box::pin(async move {
-            // Proven by the handshake.
-            if connection.authenticated(&Arc::from(PRINCIPAL)).is_err() {
+            // Proven by the handshake, after which it was not counted if there were too many.
+            if connection.authenticated(&Arc::from(PEER_PRINCIPAL)).is_err() {
                 return PeerRefusal::TooManyConnections.response();
             }
             match self.receive(request).await {

@@ -34,7 +34,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use body::ResponseBody;
-pub use connections::{PeerConnection, TooManyConnections};
+pub use connections::{PEER_PRINCIPAL, PeerConnection, TooManyConnections};
 pub use guard::{GuardRefusal, HostGuard};
 pub use http_sse::HttpSsePaths;
 /// Body of an incoming request, and of any request that is answered.

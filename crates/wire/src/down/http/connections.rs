@@ -1,6 +1,6 @@
 //! Open connections of one listener, counted by peer address and principal.
 //!
-//! A connection has no key until a request on it is authenticated. Only few of those are kept: a new one closes the
+//! A connection has no key until a request on it is authenticated, or until another gateway has proven that of the cluster. Only few of those are kept: a new one closes the
 //! oldest of its address, so that silent connections shut no client out.
 
 use std::{
@@ -16,15 +16,26 @@ use std::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::limit::{ALL_CONNECTIONS_WITHOUT_KEY, CONNECTIONS_WITHOUT_KEY};
+use crate::limit::{
+    ALL_CONNECTIONS_WITHOUT_KEY, ALL_PEER_CONNECTIONS_WITHOUT_KEY, CONNECTIONS_WITHOUT_KEY,
+    PEER_CONNECTIONS_WITHOUT_KEY,
+};
 
 /// Connections of one listener.
 #[derive(Debug)]
 pub(super) struct Connections {
     /// Limit for one principal and one peer address.
     limit: usize,
+    without_key: WithoutKey,
     // Nothing awaits under this lock.
     open: Mutex<OpenConnections>,
+}
+
+/// Limits on connections that have not sent a valid key.
+#[derive(Clone, Copy, Debug)]
+struct WithoutKey {
+    of_address: usize,
+    of_all: usize,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +70,8 @@ pub struct TooManyConnections {
     pub limit: usize,
 }
 
+/// The principal of connections of other gateways. No client has this name.
+pub const PEER_PRINCIPAL: &str = "(gateway)";
 /// Maximum time between the start of a connection and its first request head.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -66,7 +79,15 @@ const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Connections {
     pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, open: Mutex::default() })
+        let without_key = WithoutKey { of_address: CONNECTIONS_WITHOUT_KEY, of_all: ALL_CONNECTIONS_WITHOUT_KEY };
+        Arc::new(Self { limit, without_key, open: Mutex::default() })
+    }
+
+    /// Those of other gateways.
+    pub(super) fn of_peers(limit: usize) -> Arc<Self> {
+        let without_key =
+            WithoutKey { of_address: PEER_CONNECTIONS_WITHOUT_KEY, of_all: ALL_PEER_CONNECTIONS_WITHOUT_KEY };
+        Arc::new(Self { limit, without_key, open: Mutex::default() })
     }
 
     /// Registers a new connection; closes the oldest ones without a key if there are too many.
@@ -77,9 +98,9 @@ impl Connections {
         open.next += 1;
         open.without_key.insert(number, (address, evicted.clone()));
         let of_address = open.without_key.values().filter(|(other, _)| *other == address).count();
-        if CONNECTIONS_WITHOUT_KEY < of_address {
+        if self.without_key.of_address < of_address {
             open.evict_oldest(|other| other == address);
-        } else if ALL_CONNECTIONS_WITHOUT_KEY < open.without_key.len() {
+        } else if self.without_key.of_all < open.without_key.len() {
             open.evict_oldest(|_| true);
         }
         drop(open);
@@ -190,6 +211,13 @@ mod tests {
         let newest = connections.accept(peer(1));
         assert!(silent[0].evicted.is_cancelled() && !silent[1].evicted.is_cancelled());
         assert!([&other, &with_key, &newest].iter().all(|one| !one.evicted.is_cancelled()));
+    }
+
+    #[test]
+    fn gateway_that_opens_many_connections_at_once_keeps_them() {
+        let connections = Connections::of_peers(4);
+        let burst: Vec<_> = (0..2 * CONNECTIONS_WITHOUT_KEY).map(|_| connections.accept(peer(1))).collect();
+        assert!(burst.iter().all(|one| !one.evicted.is_cancelled()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     ResponseBody,
-    connections::{Connections, PeerConnection},
+    connections::{Connections, PEER_PRINCIPAL, PeerConnection},
     header_timer::HeaderTimer,
     tls::ServerTls,
     write_timeout::WriteTimeout,
@@ -121,7 +121,11 @@ async fn accept_all<R: Responder>(
     responder: Arc<R>,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (tasks, connections) = (TaskTracker::new(), Connections::new(responder.limits().connections));
+    let tasks = TaskTracker::new();
+    let connections = match &security {
+        Security::Peers(_) => Connections::of_peers(responder.limits().connections),
+        Security::Plain | Security::Tls(_) => Connections::new(responder.limits().connections),
+    };
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -173,11 +177,15 @@ async fn serve_secure<R: Responder>(
     if let Err(error) = stream.set_nodelay(true) {
         return tracing::debug!(%error, "a new connection was already closed");
     }
+    let is_proof = matches!(security, Security::Peers(_));
     let accepted = tokio::select! {
         accepted = security.accept(stream) => accepted,
         () = connection.closing() => return tracing::debug!(peer = %connection.peer(), "no TLS handshake in time"),
         () = stop.cancelled() => return,
     };
+    if is_proof && matches!(accepted, Ok(Some(_))) && connection.authenticated(&Arc::from(PEER_PRINCIPAL)).is_err() {
+        tracing::debug!(peer = %connection.peer(), "too many connections of other gateways; its requests are refused");
+    }
     match accepted {
         // Allocated: the state of a TLS session is large, and the task is moved when it is spawned.
         Ok(Some(stream)) => Box::pin(serve_connection(stream, connection, responder, stop)).await,
