@@ -17,11 +17,15 @@ use toolway_wire::{
 };
 
 use super::forwarded_request::{ForwardedRequest, PATH};
+use crate::{access::Unauthenticated, reply};
 
 /// What other gateways may ask of this process.
 pub trait PeerService: Send + Sync + 'static {
     /// The member that this process is now; `None` while it has none.
     fn member(&self) -> Option<Member>;
+
+    /// Whether the client has the key that the head names, by the keys of this process.
+    fn knows(&self, head: &ForwardedRequest) -> bool;
 
     /// Answers a request from this process. It checks the client's key itself, and forwards nothing.
     fn answer(&self, request: ForwardedRequest) -> BoxFuture<'_, Response<ResponseBody>>;
@@ -42,6 +46,8 @@ enum PeerRefusal {
     InvalidHead,
     #[error("this process is not the member that the request is for")]
     AnotherMember,
+    #[error(transparent)]
+    UnknownClient(Unauthenticated),
     #[error("too many connections of other gateways")]
     TooManyConnections,
     #[error("the forwarded request is too large")]
@@ -70,7 +76,10 @@ impl PeerListener {
         if self.service.member() != Some(head.to) {
             return Err(PeerRefusal::AnotherMember);
         }
-        let memory = self.limits.memory.of_principal(PEER_PRINCIPAL);
+        if !self.service.knows(&head) {
+            return Err(PeerRefusal::UnknownClient(Unauthenticated));
+        }
+        let memory = self.limits.memory.of_principal(&head.caller);
         let body = read_body(request.into_body(), self.limits.request_body_bytes, &memory);
         let body = tokio::time::timeout(BODY_TIMEOUT, body).await.map_err(|_| PeerRefusal::Incomplete)?;
         let body = body.map_err(|error| match error {
@@ -119,6 +128,7 @@ impl PeerRefusal {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::InvalidHead | Self::Incomplete => StatusCode::BAD_REQUEST,
+            Self::UnknownClient(_) => StatusCode::UNAUTHORIZED,
             Self::AnotherMember => StatusCode::MISDIRECTED_REQUEST,
             Self::TooManyConnections => StatusCode::TOO_MANY_REQUESTS,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -127,6 +137,9 @@ impl PeerRefusal {
     }
 
     fn response(self) -> Response<ResponseBody> {
+        if let Self::UnknownClient(problem) = self {
+            return reply::unauthorized(problem.to_string());
+        }
         let mut response = Response::new(ResponseBody::whole(Bytes::from(self.to_string())));
         *response.status_mut() = self.status();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

@@ -245,10 +245,14 @@ impl Gateway {
         self.release_unknown(cluster, session, response).await
     }
 
+    /// The client of a forwarded request, if it has the same key here.
+    fn forwarded_client(&self, request: &ForwardedRequest) -> Option<Arc<Client>> {
+        self.access.client(&request.caller).filter(|client| *client.identity == *request.identity)
+    }
+
     /// Answers what another gateway forwards.
     async fn serve_peer(&self, cluster: &Cluster, request: ForwardedRequest) -> Response<ResponseBody> {
-        let Some(client) = self.access.client(&request.caller).filter(|client| *client.identity == *request.identity)
-        else {
+        let Some(client) = self.forwarded_client(&request) else {
             return reply::unauthorized(Unauthenticated.to_string());
         };
         let route = Route::of(&request.path).filter(|route| matches!(route, Route::Mcp | Route::Server(_)));
@@ -313,6 +317,10 @@ impl Gateway {
 impl PeerService for Gateway {
     fn member(&self) -> Option<Member> {
         self.cluster.as_ref()?.membership.current()
+    }
+
+    fn knows(&self, head: &ForwardedRequest) -> bool {
+        self.forwarded_client(head).is_some()
     }
 
     fn answer(&self, request: ForwardedRequest) -> BoxFuture<'_, Response<ResponseBody>> {

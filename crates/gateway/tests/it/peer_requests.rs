@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolway_gateway::cluster::ForwardedRequest;
 use toolway_host::cluster::{GatewayId, Member, MemberGeneration};
 use toolway_testkit::fixture_server::FixtureServer;
-use toolway_wire::peer::PeerTls;
+use toolway_wire::{budget::MemoryBudget, limit::Limits, peer::PeerTls};
 use uuid::Uuid;
 
 use crate::{
@@ -24,7 +24,12 @@ struct Scene {
 }
 
 async fn scene() -> Scene {
-    let cluster = TestCluster::new();
+    scene_within(Limits::default()).await
+}
+
+async fn scene_within(limits: Limits) -> Scene {
+    let mut cluster = TestCluster::new();
+    cluster.limits = limits;
     let home = cluster.gateway(FixtureServer::new("files").tool("echo", "Repeat")).await;
     let ada = home.client(&cluster.keys[0]).start_session().await;
     Scene { cluster, home, ada }
@@ -76,6 +81,23 @@ async fn an_honest_gateway_is_answered() {
     let (status, answer) = scene.send(&scene.honest()).await;
     assert_eq!((status, &answer["result"]["isError"]), (StatusCode::OK, &json!(false)), "{answer}");
     assert_eq!(scene.home.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_forwarded_body_counts_for_its_client() {
+    let memory = MemoryBudget::new(1024 * 1024);
+    let scene = scene_within(Limits { memory: memory.clone(), ..Limits::default() }).await;
+    let most = |name| memory.of_principal(name).charge(400 * 1024).unwrap();
+    let ada = ForwardedRequest { body: Bytes::from(vec![b' '; 200 * 1024]), ..scene.honest() };
+    let bob = ForwardedRequest { caller: "bob".to_owned(), identity: scene.identity("bob"), ..ada.clone() };
+    let eve = ForwardedRequest { caller: "eve".to_owned(), ..ada.clone() };
+    let of_gateways = most("(gateway)");
+    assert_eq!(scene.send(&ada).await.0, StatusCode::BAD_REQUEST, "its body is read, and is no message");
+    drop(of_gateways);
+    let _of_ada = most("ada");
+    assert_eq!(scene.send(&ada).await.0, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(scene.send(&bob).await.0, StatusCode::BAD_REQUEST, "another client");
+    assert_eq!(scene.send(&eve).await.0, StatusCode::UNAUTHORIZED, "an unknown client");
 }
 
 #[tokio::test]

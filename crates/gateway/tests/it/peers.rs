@@ -31,6 +31,10 @@ impl PeerService for Echo {
         Some(member(7))
     }
 
+    fn knows(&self, _: &ForwardedRequest) -> bool {
+        true
+    }
+
     fn answer(&self, request: ForwardedRequest) -> BoxFuture<'_, Response<ResponseBody>> {
         self.0.lock().push(request.clone());
         Box::pin(async move { Response::new(ResponseBody::whole(request.body)) })
