@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use toolway_host::{
-    cluster::{ClientSessionLimits, ClusterMember, Member, MemberState, PeerAddress},
+    cluster::{ClientSessionLimits, ClusterMember, LeaseError, Member, MemberState, PeerAddress},
     record::Delivery,
 };
 use toolway_wire::{
@@ -123,14 +123,14 @@ impl Cluster {
         self.sessions.named(headers).and_then(|row| row.parse().ok())
     }
 
-    /// A member and where it is reached; `None` if it was taken over. One that is not in the last list may have joined since.
-    pub(crate) async fn row_of(&self, member: Member) -> Option<ClusterMember> {
+    /// A member and where it is reached; `None` if it was taken over. One that is not in the last list may have joined since. Fails
+    /// if the store does not say.
+    pub(crate) async fn row_of(&self, member: Member) -> Result<Option<ClusterMember>, LeaseError> {
         let find = |rows: Vec<ClusterMember>| rows.into_iter().find(|row| row.member == member);
         if let Some(row) = find(self.membership.members()) {
-            return Some(row);
+            return Ok(Some(row));
         }
-        let listed = self.membership.answer(self.membership.leases().members()).await;
-        find(listed.inspect_err(|error| tracing::warn!(%error, "the members cannot be listed")).ok()?)
+        self.membership.answer(self.membership.leases().members()).await.map(find)
     }
 
     /// Resolves once a member was taken over. A process that is stopped keeps its connections open and never answers.

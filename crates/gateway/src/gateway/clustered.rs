@@ -98,8 +98,12 @@ impl Gateway {
         if let Some(holder) = holder.filter(|holder| Some(*holder) != own) {
             let id = envelope.as_ref().and_then(Envelope::id).cloned();
             let Some(from) = own else { return not_sent(id.as_ref(), NO_MEMBER) };
-            // A call whose gateway is gone has ended with it.
-            let Some(row) = cluster.row_of(holder).await else { return outcome_unknown(id.as_ref()) };
+            let row = match cluster.row_of(holder).await {
+                Ok(Some(row)) => row,
+                // A call whose gateway is gone has ended with it.
+                Ok(None) => return outcome_unknown(id.as_ref()),
+                Err(problem) => return home_unknown(&problem.into(), id.as_ref()),
+            };
             let request = ForwardedRequest { to: holder, ..forwarded(from, None, client, &parts, body) };
             return match cluster.send(&request, &row.address).await {
                 Sent::Answered(answer) => relayed(answer, id, self.bounds(client), cluster.taken_over(holder)).await,

@@ -291,6 +291,32 @@ async fn a_response_that_is_relayed_is_charged_to_its_client() {
 }
 
 #[tokio::test]
+async fn a_parked_call_is_not_lost_because_the_members_cannot_be_listed() {
+    let cluster = TestCluster::new();
+    let home = cluster.gateway(files()).await;
+    let other = cluster.gateway(files()).await;
+    let [at_home, elsewhere] = [&home, &other].map(|one| one.client(&cluster.keys[0]));
+    let parked = at_home.ask("tools/call", json!({ "name": "files__greet", "arguments": {} })).await;
+    let state = parked["result"]["requestState"].clone();
+    let holder = home.member();
+    cluster.store.leave(holder).await.unwrap();
+    // It is in no list that is read from now on.
+    let listed = async {
+        while other.membership.members().iter().any(|row| row.member == holder) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within("a new list of members", listed).await;
+    cluster.store.set_away(true);
+    let continued = json!({ "name": "files__greet", "arguments": {}, "requestState": state, "inputResponses": {} });
+    let refused = elsewhere.ask("tools/call", continued.clone()).await;
+    assert_eq!(refused["error"]["data"]["outcome"], "not-sent", "{refused}");
+    cluster.store.set_away(false);
+    let ended = elsewhere.ask("tools/call", continued).await;
+    assert_eq!(ended["error"]["data"]["outcome"], "unknown", "{ended}");
+}
+
+#[tokio::test]
 async fn ready_shows_the_members_and_fails_without_a_lease() {
     let Pair { cluster, home, other: _other, .. } = pair().await;
     let client = home.client(&cluster.keys[0]);
