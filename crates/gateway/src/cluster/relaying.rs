@@ -14,9 +14,10 @@ use toolway_wire::{
     budget::{Charge, MemoryBudget, OverBudget},
     down::http::ResponseBody,
     header as mcp,
-    message::Id,
+    limit::Limits,
+    message::{Envelope, Id, MessageKind},
     peer::PeerResponse,
-    sse,
+    sse::{self, SseDecoder},
 };
 
 use super::forwarding::{outcome_unknown, unknown};
@@ -123,9 +124,9 @@ fn events(
     memory: MemoryBudget,
     taken_over: BoxFuture<'static, ()>,
 ) -> BoxStream<'static, Bytes> {
-    let lost = id.map(|id| sse::encode(unknown(Some(&id))));
     let charge = Charge::empty(memory.clone());
-    let open = Some(OpenEvents { pieces, held: BytesMut::new(), charge, memory, lost, taken_over });
+    let given = Given::Whole(Bytes::new());
+    let open = Some(OpenEvents { pieces, held: BytesMut::new(), charge, memory, id, given, taken_over });
     let events = stream::unfold(open, |open| async {
         let mut open = open?;
         loop {
@@ -135,11 +136,14 @@ fn events(
             };
             let Some(piece) = piece else { return Some((open.held.freeze(), None)) };
             match piece.and_then(|piece| Ok(open.complete(piece)?)) {
-                Ok(Some(whole)) => return Some((whole, Some(open))),
+                Ok(Some(whole)) => {
+                    open.note(&whole);
+                    return Some((whole, Some(open)));
+                }
                 Ok(None) => {}
                 Err(problem) => {
                     tracing::warn!(%problem, "a response that was forwarded has broken off");
-                    return open.lost.map(|event| (event, None));
+                    return open.lost().map(|event| (event, None));
                 }
             }
         }
@@ -155,13 +159,46 @@ struct OpenEvents {
     /// Of what is held.
     charge: Charge,
     memory: MemoryBudget,
-    /// The event that is sent if the stream breaks off.
-    lost: Option<Bytes>,
+    /// Of the request, which is told so if the stream breaks off.
+    id: Option<Id>,
+    given: Given,
     /// Resolves once the other gateway was taken over.
     taken_over: BoxFuture<'static, ()>,
 }
 
+/// What the client was given last.
+enum Given {
+    /// Whole events.
+    Whole(Bytes),
+    /// A part of an event that is too long to be held, without its end.
+    Part,
+    /// The end of such an event.
+    LongEnd,
+}
+
 impl OpenEvents {
+    fn note(&mut self, bytes: &Bytes) {
+        self.given = match self.given {
+            _ if !bytes.ends_with(END) => Given::Part,
+            Given::Part => Given::LongEnd,
+            Given::Whole(_) | Given::LongEnd => Given::Whole(bytes.clone()),
+        };
+    }
+
+    /// The event that ends a stream which has broken off; `None` if the client has its response.
+    fn lost(&self) -> Option<Bytes> {
+        let id = self.id.as_ref()?;
+        let event = sse::encode(unknown(Some(id)));
+        match &self.given {
+            Given::Whole(events) if has_response(events, id) => None,
+            Given::Whole(_) => Some(event),
+            // The client may read it only after the end of the line before it.
+            Given::Part => Some([END, &event].concat().into()),
+            // Nothing else is that long, and nothing follows it but the end.
+            Given::LongEnd => None,
+        }
+    }
+
     /// The events that are complete with this piece. They hold their charge until the client has read them.
     fn complete(&mut self, piece: Bytes) -> Result<Option<Bytes>, OverBudget> {
         if self.held.is_empty() && piece.ends_with(END) {
@@ -183,5 +220,72 @@ impl OpenEvents {
     }
 }
 
+/// Whether these events, which are whole, have the response to the request with this id.
+fn has_response(events: &Bytes, id: &Id) -> bool {
+    let limits = Limits { message_bytes: events.len(), ..Limits::default() };
+    let decoded = SseDecoder::new(events.len()).push(events.clone()).unwrap_or_default();
+    let messages = decoded.into_iter().filter_map(|event| Envelope::read(event.data, &limits).ok());
+    let is_response = |envelope: &Envelope| matches!(envelope.kind(), MessageKind::Result | MessageKind::Error);
+    messages.filter(is_response).any(|response| response.id() == Some(id))
+}
+
 /// What ends an event.
 const END: &[u8] = b"\n\n";
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use bytes::Bytes;
+    use futures_util::{StreamExt, stream};
+    use serde_json::Value;
+    use toolway_wire::{
+        budget::MemoryBudget,
+        limit::Limits,
+        message::Envelope,
+        sse::{SseDecoder, encode},
+    };
+
+    use super::{MAX_HELD, events};
+
+    /// The messages that a client reads of a stream that breaks off after these pieces. What is not a message is null.
+    async fn broken_off(pieces: &[Bytes]) -> Vec<Value> {
+        let request = Envelope::read(Bytes::from(r#"{"jsonrpc":"2.0","id":7,"method":"x"}"#), &Limits::default());
+        let pieces: Vec<_> = pieces.iter().cloned().map(Ok).chain([Err(io::ErrorKind::BrokenPipe.into())]).collect();
+        let (id, memory) = (request.unwrap().id().cloned(), MemoryBudget::default());
+        let read = events(stream::iter(pieces).boxed(), id, memory, Box::pin(std::future::pending()));
+        let read: Vec<u8> = read.collect::<Vec<_>>().await.concat();
+        let events = SseDecoder::new(usize::MAX).push(read.into()).unwrap();
+        events.iter().map(|event| serde_json::from_slice(&event.data).unwrap_or_default()).collect()
+    }
+
+    fn message(id: u64, filler: usize) -> Bytes {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":"{}"}}}}"#, "x".repeat(filler)).into()
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_off_ends_with_an_error() {
+        for before in [&[][..], &[encode(message(8, 1))], &[encode(message(8, 1)), Bytes::from("data: {\"js")]] {
+            let read = broken_off(before).await;
+            let last = read.last().unwrap();
+            assert_eq!((&last["id"], &last["error"]["data"]["outcome"]), (&7.into(), &"unknown".into()), "{last}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_in_the_middle_of_a_long_event_can_be_read() {
+        let long = encode(message(7, 2 * MAX_HELD));
+        let read = broken_off(&[long.slice(..MAX_HELD + MAX_HELD / 2)]).await;
+        assert_eq!((&read[0], &read[1]["error"]["data"]["outcome"]), (&Value::Null, &"unknown".into()));
+    }
+
+    #[tokio::test]
+    async fn a_response_that_was_passed_on_is_the_only_one() {
+        let long = encode(message(7, 2 * MAX_HELD));
+        let parts = [long.slice(..MAX_HELD + 9), long.slice(MAX_HELD + 9..)];
+        for pieces in [&[encode(message(7, 1))][..], &[encode(message(8, 1)), encode(message(7, 1))], &parts] {
+            let read = broken_off(pieces).await;
+            assert!(read.iter().all(|message| message.get("error").is_none()), "{}", read.len());
+        }
+    }
+}
