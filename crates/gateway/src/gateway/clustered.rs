@@ -213,7 +213,11 @@ impl Gateway {
                 Err(problem) => return home_unknown(&problem, id.as_ref()),
             };
         }
-        not_sent(id.as_ref(), UNREACHABLE)
+        match home {
+            // It has moved here with the last attempt.
+            SessionHome::Here => self.serve_forwarded(cluster, route, client, request, session).await,
+            SessionHome::At { .. } => not_sent(id.as_ref(), UNREACHABLE),
+        }
     }
 
     /// The home of a session after this member was found gone: where it has moved, else here.
