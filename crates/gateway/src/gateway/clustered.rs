@@ -35,8 +35,8 @@ const ATTEMPTS: usize = 3;
 const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 /// What a client is told while the home of its session cannot be reached.
 const UNREACHABLE: &str = "the gateway that has this session cannot be reached now";
-/// What a client is told while this gateway may not serve sessions.
-const NO_MEMBER: &str = "this gateway cannot serve sessions now";
+/// What a client is told while this gateway has no valid lease.
+const NO_MEMBER: &str = "this gateway cannot serve calls and sessions now";
 
 /// A request whose session is elsewhere, as it is sent there.
 struct Departing {
@@ -94,17 +94,17 @@ impl Gateway {
         };
         let envelope = Envelope::read(body.clone(), &self.downstream.limits).ok();
         let holder = envelope.as_ref().and_then(|envelope| self.holder_of(envelope));
-        let own = cluster.membership.current();
-        if let Some(holder) = holder.filter(|holder| Some(*holder) != own) {
-            let id = envelope.as_ref().and_then(Envelope::id).cloned();
-            let Some(from) = own else { return not_sent(id.as_ref(), NO_MEMBER) };
+        let id = envelope.as_ref().and_then(Envelope::id).cloned();
+        // What begins now would be closed as unknown by the takeover of the member that it was begun as.
+        let Some(own) = cluster.membership.current() else { return not_sent(id.as_ref(), NO_MEMBER) };
+        if let Some(holder) = holder.filter(|holder| *holder != own) {
             let row = match cluster.row_of(holder).await {
                 Ok(Some(row)) => row,
                 // A call whose gateway is gone has ended with it.
                 Ok(None) => return outcome_unknown(id.as_ref()),
                 Err(problem) => return home_unknown(&problem.into(), id.as_ref()),
             };
-            let request = ForwardedRequest { to: holder, ..forwarded(from, None, client, &parts, body) };
+            let request = ForwardedRequest { to: holder, ..forwarded(own, None, client, &parts, body) };
             return match cluster.send(&request, &row.address).await {
                 Sent::Answered(answer) => relayed(answer, id, self.bounds(client), cluster.taken_over(holder)).await,
                 Sent::Gone | Sent::Lost => outcome_unknown(id.as_ref()),

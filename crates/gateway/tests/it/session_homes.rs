@@ -317,6 +317,21 @@ async fn a_parked_call_is_not_lost_because_the_members_cannot_be_listed() {
 }
 
 #[tokio::test]
+async fn a_gateway_without_a_lease_begins_no_stateless_call() {
+    let cluster = TestCluster::new();
+    let home = cluster.gateway(files()).await;
+    let client = home.client(&cluster.keys[0]);
+    let echo = json!({ "name": "files__echo", "arguments": {} });
+    assert!(client.ask("tools/call", echo.clone()).await["result"].is_object());
+    home.membership.leave().await;
+    let refused = client.open_request("tools/call", echo).await;
+    assert_eq!((refused.status, refused.headers["retry-after"].to_str().unwrap()), (503, "2"));
+    let refused = refused.answer().await;
+    assert_eq!(refused["error"]["data"]["outcome"], "not-sent", "{refused}");
+    assert_eq!(home.calls(), 1);
+}
+
+#[tokio::test]
 async fn ready_shows_the_members_and_fails_without_a_lease() {
     let Pair { cluster, home, other: _other, .. } = pair().await;
     let client = home.client(&cluster.keys[0]);
