@@ -27,7 +27,10 @@ use toolway_wire::{
 };
 use uuid::Uuid;
 
-use super::{ClusterMembership, ClusterOptions, ForwardedRequest, homes::SessionHomes, session_rows::ClusterSessions};
+use super::{
+    ClusterMembership, ClusterOptions, ForwardedRequest, homes::SessionHomes, peer_listener::REFUSED,
+    session_rows::ClusterSessions,
+};
 use crate::{access::Access, reply};
 
 /// What a gateway has of its cluster.
@@ -74,7 +77,7 @@ pub(crate) enum Sent {
     Answered(PeerResponse),
     /// The process of that member has ended, or is another member now. Nothing was sent or done.
     Gone,
-    /// It cannot be reached. Nothing was sent.
+    /// It cannot be reached, or has refused the request as it was forwarded. Nothing was done.
     Unreachable,
     /// The connection was lost after the request was sent.
     Lost,
@@ -170,6 +173,11 @@ impl Cluster {
             let Some(written) = request.to_http() else { return Sent::Unreachable };
             let error = match self.tls.send(address.host(), address.port(), written).await {
                 Ok(answer) if answer.response.status() == StatusCode::MISDIRECTED_REQUEST => return Sent::Gone,
+                Ok(answer) if answer.response.headers().contains_key(REFUSED) => {
+                    let status = answer.response.status();
+                    tracing::warn!(member = %request.to, %status, "another gateway has refused a forwarded request");
+                    return Sent::Unreachable;
+                }
                 Ok(answer) => return Sent::Answered(answer),
                 Err(error) => error,
             };

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use toolway_host::cluster::Member;
 use toolway_wire::{
     down::http::{BodyError, Incoming, PEER_PRINCIPAL, PeerConnection, Responder, ResponseBody, read_body},
@@ -58,6 +58,8 @@ enum PeerRefusal {
     NoMemory,
 }
 
+/// Header of a response that refuses a request before the client's part of it was looked at.
+pub(super) const REFUSED: HeaderName = HeaderName::from_static("toolway-refused");
 /// Maximum time for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -142,6 +144,7 @@ impl PeerRefusal {
         }
         let mut response = Response::new(ResponseBody::whole(Bytes::from(self.to_string())));
         *response.status_mut() = self.status();
+        response.headers_mut().insert(REFUSED, HeaderValue::from_static("1"));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         response
     }

@@ -332,6 +332,26 @@ async fn a_gateway_without_a_lease_begins_no_stateless_call() {
 }
 
 #[tokio::test]
+async fn a_request_that_the_home_has_no_memory_for_was_not_sent() {
+    let mut cluster = TestCluster::new();
+    let memory = MemoryBudget::new(1024 * 1024);
+    cluster.limits.memory = memory.clone();
+    let home = cluster.gateway(files()).await;
+    let at_home = home.client(&cluster.keys[0]).start_session().await;
+    cluster.limits.memory = MemoryBudget::default();
+    let other = cluster.gateway(files()).await;
+    let elsewhere = other.client(&cluster.keys[0]).in_session_of(&at_home);
+    let _full = memory.of_principal("ada").charge(500 * 1024).unwrap();
+    let arguments = json!({ "text": "x".repeat(100 * 1024) });
+    let long = request(1, "tools/call", json!({ "name": "files__echo", "arguments": arguments }));
+    let refused = elsewhere.post(&long).await;
+    assert_eq!(refused.status, 503);
+    let refused = refused.answer().await;
+    assert_eq!((&refused["id"], &refused["error"]["data"]["outcome"]), (&json!(1), &json!("not-sent")), "{refused}");
+    assert_eq!(home.calls(), 0);
+}
+
+#[tokio::test]
 async fn ready_shows_the_members_and_fails_without_a_lease() {
     let Pair { cluster, home, other: _other, .. } = pair().await;
     let client = home.client(&cluster.keys[0]);
