@@ -63,6 +63,8 @@ pub struct Client {
     pub name: Arc<str>,
     /// Name and key fingerprint, stored in sealed handles. A name that is reused with a new key is a different identity.
     pub(crate) identity: Arc<str>,
+    /// Fingerprint of the key that it was found by.
+    pub(crate) key: Arc<str>,
     /// Servers that the client may see.
     pub servers: VisibleServers,
     /// What its key opens.
@@ -123,7 +125,7 @@ impl Access {
         };
         let client = |key: &Secret| {
             let digest = Digest::of(key.expose());
-            let client = Client::with_key(TEMPORARY, &digest.mark(), VisibleServers::All, KeyScope::All);
+            let client = Client::with_key(TEMPORARY, &digest.mark(), &digest, VisibleServers::All, KeyScope::All);
             (digest, Arc::new(client))
         };
         let temporary = made.as_ref().map(client);
@@ -145,6 +147,14 @@ impl Access {
             Self::Open => Some(Arc::new(Client::anonymous())),
             Self::OpenWithin(open) => Some(open.client()),
             Self::Keys(keys) => keys.named(name),
+        }
+    }
+
+    /// The client of this name, by the key with this fingerprint; `None` once that key is revoked or expired.
+    pub(crate) fn client_with(&self, name: &str, key: &str) -> Option<Arc<Client>> {
+        match self {
+            Self::Open | Self::OpenWithin(_) => self.client(name).filter(|client| *client.key == *key),
+            Self::Keys(keys) => keys.named_with(name, key),
         }
     }
 
@@ -266,14 +276,20 @@ impl Keys {
         let made = self.temporary.as_ref().map(|(_, client)| client).filter(|client| &*client.name == name);
         made.cloned().or_else(|| self.ring.as_ref().and_then(|ring| ring.named(name)))
     }
+
+    fn named_with(&self, name: &str, key: &str) -> Option<Arc<Client>> {
+        let is_it = |client: &Client| *client.name == *name && *client.key == *key;
+        let made = self.temporary.as_ref().map(|(_, client)| client).filter(|client| is_it(client));
+        made.cloned().or_else(|| self.ring.as_ref().and_then(|ring| ring.find_client(is_it)))
+    }
 }
 
 impl Client {
-    /// The client whose first key has this fingerprint.
-    fn with_key(name: &str, first_key: &str, servers: VisibleServers, scope: KeyScope) -> Self {
+    /// The client whose first key has this fingerprint, by one of its keys.
+    fn with_key(name: &str, first_key: &str, key: &Digest, servers: VisibleServers, scope: KeyScope) -> Self {
         let identity = Arc::from(format!("{name} {first_key}"));
-        let revoked = CancellationToken::new();
-        Self { name: Arc::from(name), identity, servers, scope, used: AtomicU64::default(), revoked }
+        let (key, revoked) = (Arc::from(key.mark()), CancellationToken::new());
+        Self { name: Arc::from(name), identity, key, servers, scope, used: AtomicU64::default(), revoked }
     }
 
     /// The client of every request under open access.
@@ -281,6 +297,7 @@ impl Client {
         let name: Arc<str> = Arc::from(ANONYMOUS);
         Self {
             identity: Arc::clone(&name),
+            key: Arc::clone(&name),
             name,
             servers: VisibleServers::All,
             scope: KeyScope::All,

@@ -117,9 +117,14 @@ impl KeyRing {
     }
 
     pub(super) fn named(&self, name: &str) -> Option<Arc<Client>> {
+        self.find_client(|client| &*client.name == name)
+    }
+
+    /// The first client with a valid key that is the one.
+    pub(super) fn find_client(&self, is_it: impl Fn(&Client) -> bool) -> Option<Arc<Client>> {
         self.with_clients(|clients| {
             let valid = clients.iter().filter(|(_, expires, _)| is_unexpired(*expires));
-            valid.map(|(_, _, client)| client).find(|client| &*client.name == name).cloned()
+            valid.map(|(_, _, client)| client).find(|client| is_it(client)).cloned()
         })
     }
 
@@ -216,9 +221,13 @@ impl KeyRing {
                 None => known.visible(),
             };
             // One for each key: what was opened with one ends with it.
-            let client = || Arc::new(Client::with_key(&known.name, &identity, servers.clone(), known.scope));
-            let previous = known.previous.map(|previous| (previous.key, Some(previous.expires), client()));
-            [Some((known.key, known.expires, client())), previous].into_iter().flatten()
+            let client =
+                |key: &Digest| Arc::new(Client::with_key(&known.name, &identity, key, servers.clone(), known.scope));
+            let current = client(&known.key);
+            let previous = known.previous.as_ref().map(|previous| client(&previous.key));
+            let previous =
+                known.previous.zip(previous).map(|(before, client)| (before.key, Some(before.expires), client));
+            [Some((known.key, known.expires, current)), previous].into_iter().flatten()
         };
         let clients = self.file.list()?.into_iter().flat_map(keys).collect();
         Ok(KeySnapshot { clients, stamp, checked: Some(Instant::now()), unreadable: None, revoked: Vec::new() })

@@ -1,7 +1,7 @@
 //! A request of a client as one gateway forwards it to another: the whole request in a request of the gateway, with the
 //! client, its session, and the members that it is from and for.
 //!
-//! The key of the client is not in it. The receiver looks the client up in its own keys.
+//! The key of the client is not in it, only its fingerprint. The receiver looks the client up in its own keys.
 
 use std::str::FromStr;
 
@@ -22,6 +22,8 @@ pub struct ForwardedRequest {
     pub caller: String,
     /// Name of the client and fingerprint of its key.
     pub identity: String,
+    /// Fingerprint of the key that the client has used. It may have several while its key is rotated.
+    pub key: String,
     /// Id of the row of its session; `None` for a stateless client.
     pub session: Option<Uuid>,
     /// Method of the client's request.
@@ -40,6 +42,7 @@ const FROM: &str = "toolway-from";
 const TO: &str = "toolway-to";
 const CALLER: &str = "toolway-caller";
 const IDENTITY: &str = "toolway-identity";
+const KEY: &str = "toolway-key";
 const SESSION: &str = "toolway-session";
 const METHOD: &str = "toolway-method";
 const TARGET: &str = "toolway-path";
@@ -85,6 +88,7 @@ impl ForwardedRequest {
         headers.insert(TO, written(self.to)?);
         headers.insert(CALLER, HeaderValue::from_str(&self.caller).ok()?);
         headers.insert(IDENTITY, HeaderValue::from_str(&self.identity).ok()?);
+        headers.insert(KEY, HeaderValue::from_str(&self.key).ok()?);
         headers.insert(METHOD, HeaderValue::from_str(self.method.as_str()).ok()?);
         headers.insert(TARGET, HeaderValue::from_str(&self.path).ok()?);
         if let Some(session) = self.session {
@@ -110,6 +114,7 @@ impl ForwardedRequest {
             to: member(only(headers, TO)?)?,
             caller: bounded(headers, CALLER)?,
             identity: bounded(headers, IDENTITY)?,
+            key: bounded(headers, KEY)?,
             session,
             method: only(headers, METHOD)?.parse().ok()?,
             path: bounded(headers, TARGET)?,

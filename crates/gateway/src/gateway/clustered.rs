@@ -255,7 +255,8 @@ impl Gateway {
 
     /// The client of a forwarded request, if it has the same key here.
     fn forwarded_client(&self, request: &ForwardedRequest) -> Option<Arc<Client>> {
-        self.access.client(&request.caller).filter(|client| *client.identity == *request.identity)
+        let client = self.access.client_with(&request.caller, &request.key)?;
+        Some(client).filter(|client| *client.identity == *request.identity)
     }
 
     /// Answers what another gateway forwards.
@@ -371,6 +372,7 @@ fn forwarded(
         to: from,
         caller: client.name.to_string(),
         identity: client.identity.to_string(),
+        key: client.key.to_string(),
         session,
         method: parts.method.clone(),
         path: parts.uri.path().to_owned(),

@@ -1,13 +1,16 @@
 //! What other gateways may ask, and what a program may ask that has the key of the cluster but says what is not so.
 
+use std::time::Duration;
+
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
+use toolway_config::Secret;
 use toolway_gateway::cluster::ForwardedRequest;
 use toolway_host::cluster::{GatewayId, Member, MemberGeneration};
-use toolway_testkit::fixture_server::FixtureServer;
+use toolway_testkit::{fixture_server::FixtureServer, test_host::within};
 use toolway_wire::{budget::MemoryBudget, limit::Limits, peer::PeerTls};
 use uuid::Uuid;
 
@@ -15,6 +18,12 @@ use crate::{
     cluster_gateways::{ClusterGateway, TestCluster, cluster_keys},
     raw_client::{RawClient, request},
 };
+
+/// Fingerprint of a key.
+fn mark(key: &Secret) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, key.expose().as_bytes());
+    URL_SAFE_NO_PAD.encode(&digest.as_ref()[..16])
+}
 
 /// A gateway with a session of Ada.
 struct Scene {
@@ -50,6 +59,7 @@ impl Scene {
             to: self.home.member(),
             caller: "ada".to_owned(),
             identity: self.identity("ada"),
+            key: mark(&self.cluster.keys[0]),
             session: Some(self.cluster.sessions.ids()[0]),
             method: Method::POST,
             path: "/mcp".to_owned(),
@@ -61,8 +71,13 @@ impl Scene {
     /// Name and fingerprint, which another gateway has from the same keys.
     fn identity(&self, name: &str) -> String {
         let key = &self.cluster.keys[usize::from(name == "bob")];
-        let digest = ring::digest::digest(&ring::digest::SHA256, key.expose().as_bytes());
-        format!("{name} {}", URL_SAFE_NO_PAD.encode(&digest.as_ref()[..16]))
+        format!("{name} {}", mark(key))
+    }
+
+    /// The same request, of Bob.
+    fn of_bob(&self, request: &ForwardedRequest) -> ForwardedRequest {
+        let (identity, key) = (self.identity("bob"), mark(&self.cluster.keys[1]));
+        ForwardedRequest { caller: "bob".to_owned(), identity, key, ..request.clone() }
     }
 
     async fn send(&self, request: &ForwardedRequest) -> (StatusCode, Value) {
@@ -89,7 +104,7 @@ async fn a_forwarded_body_counts_for_its_client() {
     let scene = scene_within(Limits { memory: memory.clone(), ..Limits::default() }).await;
     let most = |name| memory.of_principal(name).charge(400 * 1024).unwrap();
     let ada = ForwardedRequest { body: Bytes::from(vec![b' '; 200 * 1024]), ..scene.honest() };
-    let bob = ForwardedRequest { caller: "bob".to_owned(), identity: scene.identity("bob"), ..ada.clone() };
+    let bob = scene.of_bob(&ada);
     let eve = ForwardedRequest { caller: "eve".to_owned(), ..ada.clone() };
     let of_gateways = most("(gateway)");
     assert_eq!(scene.send(&ada).await.0, StatusCode::BAD_REQUEST, "its body is read, and is no message");
@@ -104,7 +119,7 @@ async fn a_forwarded_body_counts_for_its_client() {
 async fn the_session_of_another_client_is_not_opened() {
     let scene = scene().await;
     let honest = scene.honest();
-    let bob = ForwardedRequest { caller: "bob".to_owned(), identity: scene.identity("bob"), ..honest.clone() };
+    let bob = scene.of_bob(&honest);
     let cases = [
         (bob.clone(), StatusCode::NOT_FOUND, "a stolen id"),
         (ForwardedRequest { method: Method::DELETE, ..bob.clone() }, StatusCode::NOT_FOUND, "its end"),
@@ -185,6 +200,31 @@ async fn a_key_that_is_revoked_here_is_refused_although_another_gateway_accepts_
     scene.cluster.file.add("ada", None, None).unwrap();
     assert_eq!(scene.send(&honest).await.0, StatusCode::UNAUTHORIZED, "a new key of the same name");
     assert_eq!(scene.home.calls(), calls);
+}
+
+#[tokio::test]
+async fn a_key_that_was_rotated_out_here_is_refused_although_another_gateway_accepts_it() {
+    let scene = scene().await;
+    let before = scene.honest();
+    let new = scene.cluster.file.rotate("ada", Duration::from_secs(600)).unwrap();
+    let after = ForwardedRequest { key: mark(&new), ..before.clone() };
+    let accepted = async {
+        while scene.send(&after).await.0 == StatusCode::UNAUTHORIZED {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the new key", accepted).await;
+    assert_ne!(scene.send(&before).await.0, StatusCode::UNAUTHORIZED, "both are accepted during the overlap");
+    let newest = scene.cluster.file.rotate("ada", Duration::ZERO).unwrap();
+    let refused = async {
+        while scene.send(&before).await.0 != StatusCode::UNAUTHORIZED {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the end of the old key", refused).await;
+    assert_eq!(scene.send(&after).await.0, StatusCode::UNAUTHORIZED);
+    let newest = ForwardedRequest { key: mark(&newest), ..before };
+    assert_ne!(scene.send(&newest).await.0, StatusCode::UNAUTHORIZED, "the same client");
 }
 
 #[tokio::test]

@@ -84,6 +84,7 @@ fn forwarded(body: impl Into<Bytes>) -> ForwardedRequest {
         to: member(7),
         caller: "ada".to_owned(),
         identity: "ada 123".to_owned(),
+        key: "123".to_owned(),
         session: Some(Uuid::from_u128(9)),
         method: Method::POST,
         path: "/mcp".to_owned(),
