@@ -74,7 +74,7 @@ pub(crate) struct ForwardCount {
 #[derive(Debug)]
 pub(crate) enum Sent {
     /// The other gateway has answered.
-    Answered(PeerResponse),
+    Answered(Box<PeerResponse>),
     /// The process of that member has ended, or is another member now. Nothing was sent or done.
     Gone,
     /// It cannot be reached, or has refused the request as it was forwarded. Nothing was done.
@@ -178,7 +178,7 @@ impl Cluster {
                     tracing::warn!(member = %request.to, %status, "another gateway has refused a forwarded request");
                     return Sent::Unreachable;
                 }
-                Ok(answer) => return Sent::Answered(answer),
+                Ok(answer) => return Sent::Answered(Box::new(answer)),
                 Err(error) => error,
             };
             if error.is_cut_in_handshake()

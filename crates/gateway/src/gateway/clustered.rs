@@ -106,7 +106,7 @@ impl Gateway {
             };
             let request = ForwardedRequest { to: holder, ..forwarded(own, None, client, &parts, body) };
             return match cluster.send(&request, &row.address).await {
-                Sent::Answered(answer) => relayed(answer, id, self.bounds(client), cluster.taken_over(holder)).await,
+                Sent::Answered(answer) => relayed(*answer, id, self.bounds(client), cluster.taken_over(holder)).await,
                 Sent::Gone | Sent::Lost => outcome_unknown(id.as_ref()),
                 Sent::Unreachable => not_sent(id.as_ref(), "the gateway that has this call cannot be reached now"),
             };
@@ -202,7 +202,7 @@ impl Gateway {
             request.to = member;
             let next = match cluster.send(&request, &address).await {
                 Sent::Answered(answer) => {
-                    return relayed(answer, id, self.bounds(client), cluster.taken_over(member)).await;
+                    return relayed(*answer, id, self.bounds(client), cluster.taken_over(member)).await;
                 }
                 Sent::Lost => return outcome_unknown(id.as_ref()),
                 Sent::Unreachable => return not_sent(id.as_ref(), UNREACHABLE),
