@@ -288,7 +288,8 @@ impl Client {
     /// The client whose first key has this fingerprint, by one of its keys.
     fn with_key(name: &str, first_key: &str, key: &Digest, servers: VisibleServers, scope: KeyScope) -> Self {
         let identity = Arc::from(format!("{name} {first_key}"));
-        let (key, revoked) = (Arc::from(key.mark()), CancellationToken::new());
+        let key = Arc::from(key.mark());
+        let revoked = CancellationToken::new();
         Self { name: Arc::from(name), identity, key, servers, scope, used: AtomicU64::default(), revoked }
     }
 

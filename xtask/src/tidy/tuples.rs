@@ -23,7 +23,7 @@ const PLACES: &[(&str, usize)] = &[
     ("store", 25),
     ("testkit", 26),
     ("vault", 3),
-    ("wire", 72),
+    ("wire", 71),
 ];
 
 /// Where [`PLACES`] stands.
