@@ -95,6 +95,10 @@ impl WitnessedJobs {
     /// The keys of calls that were not sent.
     fn not_sent(&self) -> Vec<String> {
         let database = Connection::open(self.home.path(".local/state/toolway/toolway.db")).unwrap();
+        // A command that was killed at once has made no tables.
+        if !database.table_exists(None, "idempotency_keys").unwrap() {
+            return Vec::new();
+        }
         let sql = "SELECT key FROM idempotency_keys JOIN calls ON id = call WHERE outcome = 'not-sent'";
         let mut statement = database.prepare(sql).unwrap();
         let keys = statement.query_map([], |row| row.get(0)).unwrap();
